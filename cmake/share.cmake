@@ -1,0 +1,8 @@
+# The command finds its Python package and its schema at <command>/../share/assay, in the build as when installed.
+set(share "${CMAKE_BINARY_DIR}/share/assay")
+file(MAKE_DIRECTORY "${share}/results")
+foreach(folder reports results/schema results/claims)
+    file(CREATE_LINK "${CMAKE_SOURCE_DIR}/${folder}" "${share}/${folder}" SYMBOLIC)
+endforeach()
+# The Python environment that ci/setup makes; the link may dangle until then.
+file(CREATE_LINK "${CMAKE_SOURCE_DIR}/build/venv" "${share}/venv" SYMBOLIC)

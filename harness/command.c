@@ -1,0 +1,127 @@
+/* The command: `assay COMMAND [OPTION]...`. Only here is an exit code decided. */
+#include "build_info.h"
+#include "journal.h"
+#include "plan.h"
+#include "run.h"
+#include "worker.h"
+
+#include <jansson.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int fail(const as_error *e, const as_options *o) {
+    if (e->status == AS_EABSENT && o && o->if_present) {
+        fprintf(stderr, "skipped: %s\n", e->message);
+        return 77;
+    }
+    fprintf(stderr, "assay: %s\n", e->message);
+    return as_exit_code(e->status);
+}
+
+static void print_version(void) {
+    printf("assay %s, commit %s%s, %s, %s%s%s\n", as_build.version, as_build.commit[0] ? as_build.commit : "unknown",
+           as_build.dirty == 1 ? " (dirty)" : "", as_build.compiler, as_build.build_type, as_build.toolkit[0] ? ", " : "",
+           as_build.toolkit);
+}
+
+static int list(const as_registry *registry, const as_options *o) {
+    if (o->json) {
+        json_t *catalogue = as_plan_catalogue(registry);
+        int rc = json_dumpf(catalogue, stdout, JSON_INDENT(2)) == 0 ? 0 : 3;
+        puts("");
+        json_decref(catalogue);
+        return rc;
+    }
+    for (const as_suite *const *s = registry->suites; s && *s; s++) {
+        printf("%s: %s\n", (*s)->name, (*s)->summary);
+        for (const as_variant *v = (*s)->variants; v->name; v++)
+            printf("  %-5s %-20s %s\n", v->on, v->name, v->summary ? v->summary : "");
+        for (int i = 0; i < (*s)->n_axes; i++)
+            printf("  axis  %-20s %s (default %s)\n", (*s)->axes[i].name, (*s)->axes[i].help ? (*s)->axes[i].help : "",
+                   (*s)->axes[i].fallback);
+    }
+    return 0;
+}
+
+/* `run --resume FILE` alone takes up the command line that the journal keeps. */
+static as_status resume_options(as_options *o, int argc, json_t **header, char ***words, as_error *e) {
+    if (!o->resume || argc > 4)
+        return AS_OK;
+    AS_TRY(as_journal_header(o->resume, header, e));
+    const json_t *argv = json_object_get(*header, "argv");
+    const int n = (int)json_array_size(argv);
+    const char *resume = o->resume;
+    const bool quiet = o->quiet;
+    if (n < 2 || !(*words = calloc((size_t)n + 1, sizeof **words)))
+        return as_fail(e, AS_EUSAGE, "--resume: the journal keeps no command line; delete it and run again");
+    for (int i = 0; i < n; i++)
+        if (!((*words)[i] = (char *)json_string_value(json_array_get(argv, (size_t)i))))
+            return as_fail(e, AS_EUSAGE, "--resume: the journal's command line is damaged; delete it and run again");
+    bool help;
+    as_options_free(o);
+    AS_TRY(as_options_parse(o, n, *words, &help, e));
+    o->resume = resume;
+    o->quiet = quiet;
+    return AS_OK;
+}
+
+static int run_command(const as_registry *registry, as_options *o, int argc, char **argv) {
+    as_error e = {0};
+    json_t *header = NULL;
+    char **words = NULL;
+    int code = 0;
+    as_status s = resume_options(o, argc, &header, &words, &e);
+    if (s == AS_OK)
+        s = as_run(registry, o, argc, argv, &code, &e);
+    if (s != AS_OK)
+        code = fail(&e, o);
+    as_options_free(o);
+    free(words);
+    json_decref(header);
+    return code;
+}
+
+int as_main(int argc, char **argv, const as_registry *registry) {
+    setlocale(LC_ALL, "C"); /* numbers are printed and read with '.', whatever the user's locale */
+    as_error e = {0};
+    as_options o;
+    bool help = false;
+    const char *command = argc > 1 ? argv[1] : "--help";
+    static const char *const python[] = {"report", "validate"};
+    if (strcmp(command, "__worker") == 0)
+        return as_worker_main(registry);
+    if (strcmp(command, "__probe") == 0)
+        return as_probe_child(registry);
+    if (strcmp(command, "--version") == 0) {
+        print_version();
+        return 0;
+    }
+    if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0) {
+        as_options_help(argc > 1 ? stdout : stderr);
+        return argc > 1 ? 0 : 2;
+    }
+    for (size_t i = 0; i < sizeof python / sizeof *python; i++)
+        if (strcmp(command, python[i]) == 0) {
+            (void)!as_python_exec(argc, argv, &e);
+            return fail(&e, NULL);
+        }
+    if (strcmp(command, "list") != 0 && strcmp(command, "run") != 0 && strcmp(command, "verify") != 0) {
+        fprintf(stderr, "assay: there is no command '%.40s'; see assay --help\n", command);
+        return 2;
+    }
+    if (as_options_parse(&o, argc, argv, &help, &e) != AS_OK)
+        return fail(&e, NULL);
+    if (help) {
+        as_options_help(stdout);
+        as_options_free(&o);
+        return 0;
+    }
+    if (strcmp(command, "list") == 0) {
+        const int rc = list(registry, &o);
+        as_options_free(&o);
+        return rc;
+    }
+    return run_command(registry, &o, argc, argv);
+}

@@ -1,0 +1,100 @@
+/* Counters around a round and what they say about it. A reading costs a few system calls: getrusage, one file of
+ * /proc and at most CLOCK_CPUS small files of sysfs. */
+#include "environment.h"
+#include "sysfile.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum {
+    CLOCK_CPUS = 4,      /* some kernels take long to answer scaling_cur_freq: a few CPUs stand for all */
+    MIN_STEAL_TICKS = 2, /* one tick may have been gathered before the round */
+};
+static const double steal_limit = 0.02, clock_limit = 0.10;
+
+/* First line of /proc/stat: user nice system idle iowait irq softirq steal guest guest_nice. Busy time includes
+ * steal and leaves out idle and iowait; guest time is contained in user. */
+static void read_ticks(const char *sysroot, json_int_t *busy, json_int_t *steal) {
+    char text[512];
+    *busy = *steal = 0;
+    if (!as_sysfile_read(sysroot, "/proc/stat", text, sizeof text) || strncmp(text, "cpu ", 4) != 0)
+        return;
+    char *p = text + 4;
+    for (int field = 0; field < 8; field++) {
+        char *end;
+        json_int_t ticks = (json_int_t)strtoull(p, &end, 10);
+        if (end == p)
+            return;
+        p = end;
+        if (field == 7)
+            *steal = ticks;
+        if (field != 3 && field != 4)
+            *busy += ticks;
+    }
+}
+
+/* Mean clock of the placement's first CPUs, of the current CPU without a placement; 0 where sysfs does not tell. */
+static double read_clock_hz(const char *sysroot, const as_placement *p) {
+    double sum_khz = 0;
+    int known = 0, here = sched_getcpu(), cpus = p ? p->cpus : 1;
+    for (int k = 0; k < cpus && k < CLOCK_CPUS; k++) {
+        char path[96];
+        uint64_t khz;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", p ? p->cpu[k] : here);
+        if (!as_sysfile_uint(sysroot, path, &khz))
+            break; /* where one CPU has none, none has */
+        sum_khz += (double)khz;
+        known++;
+    }
+    return known ? sum_khz * 1e3 / known : 0;
+}
+
+json_t *as_environment_counters(const char *sysroot, const as_placement *p) {
+    struct rusage use = {0};
+    json_int_t busy, steal;
+    getrusage(RUSAGE_SELF, &use);
+    read_ticks(sysroot, &busy, &steal);
+    json_t *out = json_object();
+    json_object_set_new(out, "minor_faults", json_integer(use.ru_minflt));
+    json_object_set_new(out, "major_faults", json_integer(use.ru_majflt));
+    json_object_set_new(out, "voluntary_switches", json_integer(use.ru_nvcsw));
+    json_object_set_new(out, "involuntary_switches", json_integer(use.ru_nivcsw));
+    json_object_set_new(out, "steal_ticks", json_integer(steal));
+    json_object_set_new(out, "cpu_ticks", json_integer(busy));
+    json_object_set_new(out, "cpu_hz", json_real(read_clock_hz(sysroot, p)));
+    return out;
+}
+
+static double number(const json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
+
+/* `value` and `limit` as percentages with one decimal, in integers so that no locale can touch them. */
+static void add_reason(json_t *flags, const char *what, double value, double limit) {
+    char text[160];
+    long v = lround(value * 1000), l = lround(limit * 1000);
+    snprintf(text, sizeof text, "%s: %ld.%ld%% > %ld.%ld%%", what, v / 10, v % 10, l / 10, l % 10);
+    json_array_append_new(flags, json_string(text));
+}
+
+void as_environment_judge(const json_t *before, const json_t *after, json_t *flags) {
+    double steal = number(after, "steal_ticks") - number(before, "steal_ticks");
+    double ticks = number(after, "cpu_ticks") - number(before, "cpu_ticks");
+    double faults = number(after, "major_faults") - number(before, "major_faults");
+    double hz_before = number(before, "cpu_hz"), hz_after = number(after, "cpu_hz");
+    if (steal >= MIN_STEAL_TICKS && ticks > 0 && steal / ticks > steal_limit)
+        add_reason(flags, "other load: steal", steal / ticks, steal_limit);
+    if (faults > 0) {
+        char text[64];
+        snprintf(text, sizeof text, "major page faults: %ld", lround(faults));
+        json_array_append_new(flags, json_string(text));
+    }
+    if (hz_before > 0 && hz_after > 0) {
+        double moved = fabs(hz_after - hz_before) / hz_before;
+        if (moved > clock_limit)
+            add_reason(flags, "clocks moved", moved, clock_limit);
+    }
+}

@@ -1,0 +1,143 @@
+/* Figures derived from the samples: formulas in docs/method.md. */
+#include "record.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static as_interval interval_of(const as_run_state *s, int c, const char **scope) {
+    const as_outcome *o = &s->outcome[c];
+    *scope = "within-launch";
+    double *units = malloc(sizeof *units * (size_t)(o->n_rounds + 1));
+    if (!units || o->n_rounds == 0) {
+        free(units);
+        return (as_interval){NAN, NAN, NAN, NAN, 0};
+    }
+    const size_t n = as_outcome_units(o, &s->plan->rule, units, scope);
+    const as_interval i = as_stats_interval(units, n, s->plan->rule.confidence);
+    free(units);
+    return i;
+}
+
+/* Highest rate among the ceilings that serve one bound, with its upper end. Rate: amount per ns. */
+static double best_rate(const as_run_state *s, const int *refs, int *which, double *high) {
+    double best = NAN;
+    *which = -1;
+    for (int r = 0; r < AS_MAX_CEILING_REFS && refs[r] >= 0; r++) {
+        const char *scope;
+        if (s->outcome[refs[r]].status != AS_DONE)
+            continue;
+        const as_interval t = interval_of(s, refs[r], &scope);
+        const double rate = s->plan->cases[refs[r]].work.bound[0].amount / t.value;
+        if (isfinite(rate) && !(rate <= best)) {
+            best = rate;
+            *which = refs[r];
+            *high = isfinite(t.low) && t.low > 0 ? rate * t.value / t.low : rate;
+        }
+    }
+    return best;
+}
+
+/* Floor: time spent by construction plus the longest of amount / ceiling over the bounds. */
+static void judge_ceiling(const as_run_state *s, int c, as_figures *f) {
+    const as_case *k = &s->plan->cases[c];
+    double longest = NAN, high_rate_floor = NAN;
+    f->ceiling = -1;
+    for (int b = 0; b < k->work.bounds; b++) {
+        int which;
+        double high = NAN;
+        const double rate = best_rate(s, k->ceiling_of[b], &which, &high), floor = k->work.bound[b].amount / rate;
+        if (isfinite(floor) && !(floor <= longest)) {
+            longest = floor;
+            high_rate_floor = k->work.bound[b].amount / high;
+            f->ceiling = which;
+            f->limit = k->work.bound[b].ceiling;
+        }
+    }
+    f->fraction = f->fraction_low = f->floor_ns = NAN;
+    if (k->ceiling)
+        f->no_ceiling = "is a ceiling itself";
+    else if (k->work.no_ceiling && k->work.bounds == 0)
+        f->no_ceiling = k->work.no_ceiling;
+    else if (!s->plan->options->ceilings)
+        f->no_ceiling = "ceilings were switched off";
+    else if (!isfinite(longest))
+        f->no_ceiling = "its ceiling was not measured";
+    if (f->no_ceiling)
+        return;
+    f->floor_ns = k->work.fixed_ns + longest;
+    f->fraction = f->floor_ns / f->time.value;
+    f->above_limit = isfinite(f->time.high) && f->time.high < k->work.fixed_ns + high_rate_floor;
+}
+
+as_figures as_case_figures(const as_run_state *s, int c) {
+    const as_work *w = &s->plan->cases[c].work;
+    as_figures f = {.ceiling = -1};
+    f.time = interval_of(s, c, &f.scope);
+    const double ns = f.time.value, bytes = w->bytes_read + w->bytes_written;
+    f.flop_rate = w->flops > 0 ? w->flops / ns * 1e9 : NAN;
+    f.bandwidth = bytes > 0 ? bytes / ns * 1e9 : NAN;
+    f.per_item_ns = w->items > 0 ? ns / w->items : NAN;
+    f.converged = f.time.units >= s->plan->rule.min_units && f.time.relative_half_width <= s->plan->rule.target;
+    judge_ceiling(s, c, &f);
+    return f;
+}
+
+/* ---- validity ---- */
+
+static void add(json_t *reasons, bool *any, const char *text) {
+    *any = true;
+    if (reasons)
+        json_array_append_new(reasons, json_string(text));
+}
+
+/* Each flag that stood on at least one round, once, with the number of rounds. */
+static void add_flags(const as_outcome *o, json_t *reasons, bool *any) {
+    json_t *counts = json_object();
+    size_t i, j;
+    json_t *round, *flag;
+    json_array_foreach(o->rounds, i, round)
+        json_array_foreach(json_object_get(round, "flags"), j, flag) {
+            const char *name = json_string_value(flag);
+            json_object_set_new(counts, name, json_integer(1 + json_integer_value(json_object_get(counts, name))));
+        }
+    const char *name;
+    json_t *n;
+    json_object_foreach(counts, name, n) {
+        char text[300];
+        snprintf(text, sizeof text, "%.240s (%lld of %d rounds)", name, (long long)json_integer_value(n), o->n_rounds);
+        add(reasons, any, text);
+    }
+    json_decref(counts);
+}
+
+const char *as_case_validity(const as_run_state *s, int c, const as_figures *f, json_t *reasons) {
+    const as_outcome *o = &s->outcome[c];
+    bool invalid = false, suspect = false;
+    char text[300];
+    if (o->status != AS_DONE) {
+        add(reasons, &invalid, o->reason[0] ? o->reason : as_case_status_name(o->status));
+        return "invalid";
+    }
+    if (o->n_rounds > 0 && !f->converged) {
+        if (f->time.units < s->plan->rule.min_units)
+            snprintf(text, sizeof text, "not converged: %zu units, at least %zu are needed", f->time.units,
+                     s->plan->rule.min_units);
+        else
+            snprintf(text, sizeof text, "not converged: +-%.1f%%, target %.0f%%", f->time.relative_half_width * 100,
+                     s->plan->rule.target * 100);
+        add(reasons, &suspect, text);
+    }
+    if (f->above_limit) {
+        snprintf(text, sizeof text, "above its limit: %.0f%% of %s; the ceiling or the byte count is wrong", f->fraction * 100,
+                 f->limit);
+        add(reasons, &suspect, text);
+    }
+    if (o->n_rounds > 0 && !o->warm)
+        add(reasons, &suspect, "warm-up did not settle");
+    if (o->n_rounds > 0 && strcmp(o->after_timing, "passed") != 0)
+        add(reasons, &suspect, "output not checked after timing");
+    add_flags(o, reasons, &suspect);
+    return suspect ? "suspect" : "valid";
+}

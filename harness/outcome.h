@@ -1,0 +1,48 @@
+/* What is known of a run so far. Records change it, one function for both: live, after the journal has them on disk,
+ * and on --resume, read back from it. */
+#pragma once
+
+#include "plan.h"
+
+struct json_t;
+
+typedef struct as_outcome {
+    as_case_status status;
+    char reason[700];
+    struct json_t *verification; /* NULL before */
+    struct json_t *rounds;       /* metadata of each round */
+    struct json_t *time, *host;  /* arrays of integer arrays, aligned with rounds; host NULL: primary is the host's */
+    struct json_t *extra;        /* {name: arrays} */
+    struct json_t *rows;         /* Google Benchmark's */
+    int64_t batch;               /* operations a sample; 0 before the first warm-up */
+    double op_ns;
+    double prepare_ns, verify_ns, warmup_ns;
+    bool warm;                   /* every warm-up settled */
+    const char *after_timing;    /* "not_run", "passed", "failed" */
+    int n_rounds, capacity;
+    double *median_ns;           /* of each round, one operation */
+    int *launch;                 /* of each round */
+} as_outcome;
+
+typedef struct as_run_state {
+    const as_plan *plan;
+    as_outcome *outcome; /* one a case of the plan, ceilings included */
+    int launches;        /* launch indices given out so far */
+    char *date;          /* begin of the run, ISO 8601 */
+    struct json_t *context; /* of the journal's header */
+    int resumed;
+    bool interrupted;
+} as_run_state;
+
+as_status as_run_state_init(as_run_state *s, const as_plan *plan, as_error *e) AS_MUST_CHECK;
+void as_run_state_free(as_run_state *s);
+
+/* Applies one record: {"kind": "launch" | "prepared" | "verified" | "warm" | "round" | "checked" | "status", ...}.
+ * AS_EUSAGE for a record that makes no sense for this plan. */
+as_status as_run_state_apply(as_run_state *s, const struct json_t *record, as_error *e) AS_MUST_CHECK;
+
+const char *as_case_status_name(as_case_status s);
+
+/* Unit medians of a case: launches where it has at least rule.min_units of them, else rounds. `out` holds n_rounds.
+ * Returns their number; *scope is "launches" or "within-launch". */
+size_t as_outcome_units(const as_outcome *o, const as_stop_rule *rule, double *out, const char **scope);

@@ -1,0 +1,9 @@
+/* From points to cases: internal to the plan. */
+#pragma once
+
+#include "plan.h"
+
+/* Adds every case that the options select, and the ceilings that these cases name. AS_EUSAGE where nothing matches,
+ * AS_EABSENT or AS_EENV where an asked device is not there or broken. */
+as_status as_plan_add_cases(as_plan *plan, as_error *e) AS_MUST_CHECK;
+bool as_case_is_cold(const as_case *c);

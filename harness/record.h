@@ -1,0 +1,29 @@
+/* From the run's state to one JSON document, schema assay.result/1 (results/schema). */
+#pragma once
+
+#include "outcome.h"
+
+/* Derived figures of one case; NaN where there is none. */
+typedef struct as_figures {
+    as_interval time;      /* ns of one operation */
+    const char *scope;
+    double flop_rate, bandwidth, per_item_ns; /* values at time.value */
+    double floor_ns, fraction;  /* of the limiting ceiling */
+    double fraction_low;        /* lower end: floor over time.high; what "above the limit" looks at */
+    const char *limit;          /* resource that limits */
+    int ceiling;                /* case number of the limiting ceiling; -1 none */
+    bool above_limit;
+    const char *no_ceiling;     /* reason where fraction is NaN */
+    bool converged;
+} as_figures;
+
+as_figures as_case_figures(const as_run_state *s, int c);
+/* valid, suspect or invalid; reasons are appended to the JSON array `reasons` (may be NULL). */
+const char *as_case_validity(const as_run_state *s, int c, const as_figures *f, struct json_t *reasons);
+
+/* The case's row of cases[] or ceilings[]. New object. */
+struct json_t *as_record_case(const as_run_state *s, int c);
+/* The whole document. `argv` as given; `placement` what the workers read back. New object. */
+struct json_t *as_record_run(const as_run_state *s, int argc, char **argv, const struct json_t *placement);
+/* context{} as it stands at the run's beginning, for the journal's header. New object. */
+struct json_t *as_record_context(const as_plan *plan, int argc, char **argv);

@@ -1,0 +1,42 @@
+/* The supervisor: owns plan, journal and output; drives one worker at a time. */
+#pragma once
+
+#include "journal.h"
+#include "outcome.h"
+#include "process.h"
+#include "progress.h"
+
+typedef struct as_supervisor {
+    const as_plan *plan;
+    as_run_state *state;
+    as_journal *journal;
+    as_progress *progress;
+    as_peer worker;       /* pid 0: none */
+    const as_device *device; /* of the worker */
+    int launch;           /* its launch index */
+    int64_t deadline_ns;
+    struct json_t *placement; /* read back by the workers: {device: placement} */
+    bool verify_only;
+} as_supervisor;
+
+/* Runs every launch of every device of the plan. AS_OK also when cases failed or were lost: the state tells.
+ * AS_EINTR when a signal stopped it. */
+as_status as_supervise(as_supervisor *s, as_error *e) AS_MUST_CHECK;
+
+/* SIGINT and SIGTERM set it; waits look at it. */
+extern volatile int as_interrupted;
+
+/* ---- supervisor_case.c: one stage of one case: command, answer, record ---- */
+
+/* True if the case is still in the running after the stage. A worker that died or hung is replaced, which changes
+ * s->launch; the case at fault is recorded as lost. *e is set for errors that end the run. */
+bool as_stage_prepare(as_supervisor *s, int c, as_status *fatal, as_error *e);
+bool as_stage_verify(as_supervisor *s, int c, as_status *fatal, as_error *e);
+bool as_stage_warmup(as_supervisor *s, int c, as_status *fatal, as_error *e);
+bool as_stage_round(as_supervisor *s, int c, int order, as_status *fatal, as_error *e);
+bool as_stage_check(as_supervisor *s, int c, as_status *fatal, as_error *e);
+void as_stage_release(as_supervisor *s, int c);
+as_status as_case_finish(as_supervisor *s, int c, as_case_status status, const char *reason, as_error *e) AS_MUST_CHECK;
+
+as_status as_worker_start(as_supervisor *s, const as_device *device, as_error *e) AS_MUST_CHECK;
+void as_worker_stop(as_supervisor *s, char how[128]);

@@ -1,0 +1,219 @@
+/* One stage of one case: send the command, await the answer, record it. */
+#include "build_info.h"
+#include "supervisor.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the worker ---- */
+
+static json_t *open_command(const as_supervisor *s) {
+    const as_options *o = s->plan->options;
+    char seed[24];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)o->seed);
+    const char *near = NULL;
+    for (int i = 0; i < s->plan->machine.devices; i++)
+        if (&s->plan->machine.device[i] == s->device)
+            near = json_string_value(json_object_get(s->plan->machine.description[i], "pci_bus_id"));
+    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s?, s:s?, s:s?, s:s?}", "do", "open", "build", as_build.source_hash, "kind",
+                     s->device->driver->kind, "index", s->device->index, "seed", seed, "cpus", o->cpus, "near", near, "exec",
+                     o->exec, "exec_name", o->exec_name);
+}
+
+static as_status ask(as_supervisor *s, json_t *command, json_t **answer, as_error *e) {
+    as_status status = as_peer_send(&s->worker, command, e);
+    json_decref(command);
+    *answer = NULL;
+    return status != AS_OK ? status
+                           : as_peer_receive(&s->worker, answer, s->plan->options->timeout_ns, &as_interrupted, e);
+}
+
+as_status as_worker_start(as_supervisor *s, const as_device *device, as_error *e) {
+    static const char *const environment[] = {"OMP_PROC_BIND=close", "OMP_PLACES=threads", "CUDA_MODULE_LOADING=EAGER", NULL};
+    s->device = device;
+    s->launch = s->state->launches;
+    AS_TRY(as_peer_start(&s->worker, "__worker", environment, e));
+    json_t *answer = NULL;
+    AS_TRY(ask(s, open_command(s), &answer, e));
+    as_status status = AS_OK;
+    if (!json_is_true(json_object_get(answer, "ok")))
+        status = as_fail(e, (as_status)json_integer_value(json_object_get(answer, "status")), "%s: %s", device->name,
+                         json_string_value(json_object_get(answer, "message")));
+    else
+        json_object_set(s->placement, device->name, json_object_get(answer, "placement"));
+    json_decref(answer);
+    if (status == AS_OK) {
+        json_t *record = json_pack("{s:s, s:i, s:s}", "kind", "launch", "launch", s->launch, "device", device->name);
+        status = as_journal_record(s->journal, s->state, record, e);
+        json_decref(record);
+    }
+    return status;
+}
+
+void as_worker_stop(as_supervisor *s, char how[128]) {
+    as_peer_stop(&s->worker, how);
+}
+
+/* ---- stages ---- */
+
+as_status as_case_finish(as_supervisor *s, int c, as_case_status status, const char *reason, as_error *e) {
+    json_t *record = json_pack("{s:s, s:i, s:s, s:s}", "kind", "status", "case", c, "status", as_case_status_name(status),
+                               "reason", reason ? reason : "");
+    as_status rc = as_journal_record(s->journal, s->state, record, e);
+    json_decref(record);
+    const as_outcome *o = &s->state->outcome[c];
+    double units[4096];
+    const char *scope;
+    as_interval interval = {.relative_half_width = NAN};
+    if (o->n_rounds > 0 && o->n_rounds < 4096)
+        interval = as_stats_interval(units, as_outcome_units(o, &s->plan->rule, units, &scope), s->plan->rule.confidence);
+    if (!s->plan->cases[c].ceiling || status != AS_DONE)
+        as_progress_case(s->progress, s->plan->cases[c].id, as_case_status_name(status), interval.value,
+                         interval.relative_half_width, reason);
+    return rc;
+}
+
+/* The worker died or hung: the case at fault is lost, a fresh worker takes over with a new launch index. */
+static as_status replace_worker(as_supervisor *s, int c, const as_error *why, as_error *e) {
+    char how[128], reason[700];
+    as_worker_stop(s, how);
+    snprintf(reason, sizeof reason, "%s (worker: %s)", why->message, how);
+    AS_TRY(as_case_finish(s, c, AS_LOST, reason, e));
+    return as_worker_start(s, s->device, e);
+}
+
+/* A failing answer: what it means for the case. A driver's error may have poisoned the device's context, so the
+ * worker of an accelerator is replaced. */
+static as_status failed_answer(as_supervisor *s, int c, const json_t *answer, as_error *e) {
+    const as_status status = (as_status)json_integer_value(json_object_get(answer, "status"));
+    const char *message = json_string_value(json_object_get(answer, "message"));
+    AS_TRY(as_case_finish(s, c, status == AS_EABSENT ? AS_SKIPPED : AS_FAILED, message, e));
+    if (status == AS_EABSENT || s->device->driver == &as_cpu_driver)
+        return AS_OK;
+    char how[128];
+    as_worker_stop(s, how);
+    return as_worker_start(s, s->device, e);
+}
+
+/* Sends `command` (stolen) for case c. Returns the answer if it is a good one; NULL if the case is out of the running
+ * or *fatal is set. */
+static json_t *stage(as_supervisor *s, int c, const char *name, json_t *command, as_status *fatal, as_error *e) {
+    const as_outcome *o = &s->state->outcome[c];
+    as_progress_step(s->progress, name, s->plan->cases[c].id, o->n_rounds ? o->median_ns[o->n_rounds - 1] : 0);
+    json_object_set_new(command, "do", json_string(name));
+    json_object_set_new(command, "case", json_integer(c));
+    json_t *answer = NULL;
+    as_error why = {0};
+    const as_status status = ask(s, command, &answer, &why);
+    if (status == AS_OK && json_is_true(json_object_get(answer, "ok")))
+        return answer;
+    if (status == AS_OK)
+        *fatal = failed_answer(s, c, answer, e);
+    else if (status == AS_ELOST)
+        *fatal = replace_worker(s, c, &why, e);
+    else
+        *fatal = as_fail(e, status, "%s", why.message);
+    json_decref(answer);
+    return NULL;
+}
+
+static bool record_answer(as_supervisor *s, int c, const char *kind, json_t *answer, as_status *fatal, as_error *e) {
+    json_object_del(answer, "ok");
+    json_object_set_new(answer, "kind", json_string(kind));
+    json_object_set_new(answer, "case", json_integer(c));
+    json_object_set_new(answer, "launch", json_integer(s->launch));
+    *fatal = as_journal_record(s->journal, s->state, answer, e);
+    json_decref(answer);
+    return *fatal == AS_OK;
+}
+
+bool as_stage_prepare(as_supervisor *s, int c, as_status *fatal, as_error *e) {
+    const as_case *k = &s->plan->cases[c];
+    json_t *axes = json_object();
+    for (int i = 0; i < k->params.count; i++)
+        if (!as_param_is_default(&k->params.value[i]))
+            json_object_set_new(axes, k->params.value[i].axis->name, json_string(k->params.value[i].text));
+    json_t *answer = stage(s, c, "prepare", json_pack("{s:s, s:s, s:o, s:i}", "suite", k->suite->name, "variant",
+                                                      k->variant->name, "axes", axes, "copies", k->copies), fatal, e);
+    return answer && record_answer(s, c, "prepared", answer, fatal, e);
+}
+
+bool as_stage_verify(as_supervisor *s, int c, as_status *fatal, as_error *e) {
+    json_t *answer = stage(s, c, "verify", json_object(), fatal, e);
+    if (!answer)
+        return false;
+    json_t *verification = json_object_get(answer, "verification");
+    const bool passed = strcmp(json_string_value(json_object_get(verification, "status")), "passed") == 0;
+    char detail[256] = "", before[20] = "";
+    const json_t *earlier = s->state->outcome[c].verification;
+    const char *sum = json_string_value(json_object_get(earlier, "output_checksum"));
+    snprintf(before, sizeof before, "%s", sum ? sum : "");
+    const char *now = json_string_value(json_object_get(verification, "output_checksum"));
+    if (!passed)
+        snprintf(detail, sizeof detail, "verification failed: %s", json_string_value(json_object_get(verification, "detail")));
+    else if (*before && now && strcmp(before, now) != 0)
+        snprintf(detail, sizeof detail, "output differs between launches, though the variant is deterministic");
+    if (!record_answer(s, c, "verified", answer, fatal, e))
+        return false;
+    if (!*detail)
+        return true;
+    as_stage_release(s, c);
+    *fatal = as_case_finish(s, c, AS_FAILED, detail, e);
+    return false;
+}
+
+bool as_stage_warmup(as_supervisor *s, int c, as_status *fatal, as_error *e) {
+    json_t *answer = stage(s, c, "warmup", json_pack("{s:I, s:I}", "batch", (json_int_t)s->state->outcome[c].batch, "limit_ns",
+                                                     (json_int_t)s->plan->limits.warmup_ns), fatal, e);
+    return answer && record_answer(s, c, "warm", answer, fatal, e);
+}
+
+bool as_stage_round(as_supervisor *s, int c, int order, as_status *fatal, as_error *e) {
+    const as_outcome *o = &s->state->outcome[c];
+    const double sample_ns = o->op_ns * (double)o->batch;
+    double samples = floor(s->plan->limits.round_ns / (sample_ns > 1 ? sample_ns : 1));
+    samples = fmin(fmax(samples, 1), 1000);
+    int round = 0;
+    for (int i = o->n_rounds - 1; i >= 0 && o->launch[i] == s->launch; i--)
+        round++;
+    json_t *answer = stage(s, c, "round", json_pack("{s:i, s:I}", "samples", (int)samples, "batch", (json_int_t)o->batch),
+                           fatal, e);
+    if (!answer)
+        return false;
+    json_object_set_new(answer, "round", json_integer(round));
+    json_object_set_new(answer, "order", json_integer(order));
+    return record_answer(s, c, "round", answer, fatal, e);
+}
+
+bool as_stage_check(as_supervisor *s, int c, as_status *fatal, as_error *e) {
+    json_t *answer = stage(s, c, "check", json_object(), fatal, e);
+    if (!answer)
+        return false;
+    const bool passed = json_is_true(json_object_get(answer, "passed"));
+    const char *now = json_string_value(json_object_get(answer, "output_checksum"));
+    const char *before = json_string_value(json_object_get(s->state->outcome[c].verification, "output_checksum"));
+    char detail[256] = "";
+    if (!passed) {
+        const char *why = json_string_value(json_object_get(answer, "detail"));
+        snprintf(detail, sizeof detail, "wrong after timing: %s", why ? why : "output");
+    } else if (now && before && strcmp(now, before) != 0) {
+        snprintf(detail, sizeof detail, "output changed after timing, though the variant is deterministic");
+        json_object_set_new(answer, "passed", json_false());
+    }
+    if (!record_answer(s, c, "checked", answer, fatal, e))
+        return false;
+    if (!*detail)
+        return true;
+    as_stage_release(s, c);
+    *fatal = as_case_finish(s, c, AS_FAILED, detail, e);
+    return false;
+}
+
+void as_stage_release(as_supervisor *s, int c) {
+    json_t *answer = NULL;
+    as_error ignored; /* a worker that dies here is noticed by the next stage */
+    if (ask(s, json_pack("{s:s, s:i}", "do", "release", "case", c), &answer, &ignored) == AS_OK)
+        json_decref(answer);
+}

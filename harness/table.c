@@ -1,0 +1,99 @@
+/* The closing table: what people read first. */
+#include "progress.h"
+#include "record.h"
+#include "run.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+as_summary as_summarise(const as_run_state *s) {
+    as_summary sum = {0};
+    for (int i = 0; i < s->plan->count; i++) {
+        const as_outcome *o = &s->outcome[i];
+        switch (o->status) {
+        case AS_DONE: sum.done += !s->plan->cases[i].ceiling; break;
+        case AS_FAILED: sum.failed++; break;
+        case AS_SKIPPED: sum.skipped++; break;
+        case AS_LOST: sum.lost++; break;
+        case AS_PENDING:
+        case AS_NOT_REACHED: sum.not_reached++; break;
+        }
+        if (o->status != AS_DONE || s->plan->cases[i].ceiling || o->n_rounds == 0)
+            continue;
+        const as_figures f = as_case_figures(s, i);
+        sum.suspect += strcmp(as_case_validity(s, i, &f, NULL), "valid") != 0;
+        sum.unconverged += !f.converged;
+    }
+    return sum;
+}
+
+static int widest_id(const as_run_state *s) {
+    int w = 4;
+    for (int i = 0; i < s->plan->count; i++) {
+        const int n = (int)strlen(s->plan->cases[i].id);
+        w = n > w ? n : w;
+    }
+    return w;
+}
+
+static void print_case(const as_run_state *s, int i, int width) {
+    const as_outcome *o = &s->outcome[i];
+    const as_case *k = &s->plan->cases[i];
+    if (o->status != AS_DONE) {
+        printf("%-*s  %s: %s\n", width, k->id, as_case_status_name(o->status), o->reason);
+        return;
+    }
+    const as_figures f = as_case_figures(s, i);
+    char time[32], rate[32] = "", share[16] = "-";
+    as_format_time(time, f.time.value);
+    if (isfinite(f.flop_rate))
+        as_format_rate(rate, f.flop_rate, "flops_per_s");
+    else if (isfinite(f.bandwidth))
+        as_format_rate(rate, f.bandwidth, "bytes_per_s");
+    else if (isfinite(f.per_item_ns) && k->work.item) {
+        as_format_time(rate, f.per_item_ns);
+        strncat(rate, "/", sizeof rate - strlen(rate) - 1);
+        strncat(rate, k->work.item, sizeof rate - strlen(rate) - 1);
+    }
+    if (isfinite(f.fraction))
+        snprintf(share, sizeof share, "%.0f%%", f.fraction * 100);
+    json_t *reasons = json_array();
+    const char *validity = as_case_validity(s, i, &f, reasons);
+    const char *why = json_string_value(json_array_get(reasons, 0));
+    printf("%-*s %10s +-%5.1f%% %16s %6s  %s%s%s\n", width, k->id, time, f.time.relative_half_width * 100, rate, share, validity,
+           why ? ": " : "", why ? why : "");
+    json_decref(reasons);
+}
+
+static void print_verified(const as_run_state *s, int i, int width) {
+    const as_outcome *o = &s->outcome[i];
+    const json_t *v = o->verification;
+    const double error = json_number_value(json_object_get(v, "max_error"));
+    char note[64] = "";
+    if (o->status == AS_DONE && json_is_number(json_object_get(v, "max_error")))
+        snprintf(note, sizeof note, ", error %.3f of the tolerance", error);
+    printf("%-*s  %s%s%s%s\n", width, s->plan->cases[i].id, o->status == AS_DONE ? "passed" : as_case_status_name(o->status), note,
+           o->reason[0] ? ": " : "", o->reason);
+}
+
+void as_print_table(const as_run_state *s, bool verify_only) {
+    const int width = widest_id(s);
+    if (!verify_only)
+        printf("\n%-*s %10s %8s %16s %6s\n", width, "case", "time", "95%", "rate", "limit");
+    for (int i = 0; i < s->plan->count; i++) {
+        if (!verify_only && i == s->plan->count - s->plan->ceilings)
+            printf("\nceilings (measured in this run)\n");
+        if (verify_only)
+            print_verified(s, i, width);
+        else
+            print_case(s, i, width);
+    }
+    const as_summary sum = as_summarise(s);
+    printf("\n%d done, %d failed, %d skipped, %d lost, %d not reached\n", sum.done, sum.failed, sum.skipped, sum.lost,
+           sum.not_reached);
+    if (!verify_only && sum.suspect)
+        fprintf(stderr, "warning: %d cases are suspect (%d have not converged); give more time with --budget, or look at their "
+                        "reasons above\n", sum.suspect, sum.unconverged);
+}
