@@ -1,0 +1,158 @@
+/* C[m x n] = A[m x k] B[k x n], float32, row-major: the CUDA ladder.
+ *
+ *   naive    one thread an element; A is broadcast in a warp, B coalesced. Both come through L1 for every
+ *            multiply-add: 2 loads for 1 FMA, so the load units bound it.
+ *   tiled16  a block stages 16 x 16 tiles of A and B in shared memory: device-memory and L2 traffic fall 16-fold
+ *            against no cache at all, but each FMA still takes 2 shared-memory reads. Predicted 1.5 to 2 x naive.
+ *   tiled32  the same with 32 x 32 tiles: half the L2 traffic and half the barriers per FMA; a warp's read of A is
+ *            one broadcast instead of two. Predicted 1.1 to 1.3 x tiled16: the shared-memory reads remain.
+ *   cublas   the vendor's SGEMM in pedantic float32 (no TF32): register tiles, asynchronous copies.
+ *   ref64    not timed: float64 sum and sum |a||b|, the device reference and the scale of its tolerance.
+ *
+ * Flops: one multiply and one add for each of m n k products: 2 m n k. Bytes at least: each input read once and the
+ * output written once: 4 (m k + k n + m n).
+ *
+ * All kernels map a 1-D grid to output tiles and index in 64 bits, so that m, n and k are bounded by memory alone;
+ * every edge is guarded. The order of the sum over k is fixed: the same inputs give the same bits. */
+#include "matmul.h"
+
+#include "../cuda/check.h"
+#include "../cuda/cublas.h"
+#include "../cuda/internal.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+/* Tile (row, column) of this block in a grid of ceil(m / edge) x ceil(n / edge) tiles, columns fastest. */
+struct tile {
+    int64_t row, column;
+};
+
+static __device__ __forceinline__ tile tile_of_block(int64_t n, int edge) {
+    const int64_t across = (n + edge - 1) / edge;
+    tile t;
+    t.row = (int64_t)blockIdx.x / across * edge;
+    t.column = (int64_t)blockIdx.x % across * edge;
+    return t;
+}
+
+static __global__ void as_matmul_naive_kernel(const float *__restrict__ a, const float *__restrict__ b,
+                                              float *__restrict__ c, int64_t m, int64_t n, int64_t k) {
+    const tile t = tile_of_block(n, 16);
+    const int64_t row = t.row + threadIdx.y, column = t.column + threadIdx.x;
+    if (row >= m || column >= n)
+        return;
+    float sum = 0.0f;
+    for (int64_t i = 0; i < k; i++)
+        sum += a[row * k + i] * b[i * n + column];
+    c[row * n + column] = sum;
+}
+
+/* One element a thread. Shared memory: 2 EDGE^2 floats. A row of A's tile is read by a whole warp at one address
+ * (broadcast), a row of B's at consecutive ones: no bank conflicts. */
+template <int EDGE>
+static __global__ void __launch_bounds__(EDGE *EDGE)
+    as_matmul_tiled_kernel(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, int64_t m,
+                           int64_t n, int64_t k) {
+    __shared__ float tile_a[EDGE][EDGE], tile_b[EDGE][EDGE];
+    const tile t = tile_of_block(n, EDGE);
+    const int x = (int)threadIdx.x, y = (int)threadIdx.y;
+    const int64_t row = t.row + y, column = t.column + x;
+    float sum = 0.0f;
+    for (int64_t at = 0; at < k; at += EDGE) {
+        /* Zeros outside the matrices: they add nothing, and every thread reaches the barriers. */
+        tile_a[y][x] = row < m && at + x < k ? a[row * k + at + x] : 0.0f;
+        tile_b[y][x] = at + y < k && column < n ? b[(at + y) * n + column] : 0.0f;
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < EDGE; i++)
+            sum += tile_a[y][i] * tile_b[i][x];
+        __syncthreads();
+    }
+    if (row < m && column < n)
+        c[row * n + column] = sum;
+}
+
+static __global__ void as_matmul_ref64_kernel(const float *__restrict__ a, const float *__restrict__ b,
+                                              double *__restrict__ expected, double *__restrict__ scale, int64_t m,
+                                              int64_t n, int64_t k) {
+    const tile t = tile_of_block(n, 16);
+    const int64_t row = t.row + threadIdx.y, column = t.column + threadIdx.x;
+    if (row >= m || column >= n)
+        return;
+    double sum = 0.0, magnitude = 0.0;
+    for (int64_t i = 0; i < k; i++) {
+        const double x = (double)a[row * k + i], y = (double)b[i * n + column];
+        sum += x * y; /* the product of two floats is exact in float64 */
+        magnitude += fabs(x) * fabs(y);
+    }
+    expected[row * n + column] = sum;
+    scale[row * n + column] = magnitude;
+}
+
+static as_status grid_of(int64_t m, int64_t n, int edge, unsigned *blocks, as_error *e) {
+    const int64_t down = (m + edge - 1) / edge, across = (n + edge - 1) / edge;
+    if (down > INT_MAX / across)
+        return as_fail(e, AS_EUSAGE, "matmul of %lld x %lld needs over 2^31 blocks; use smaller m or n", (long long)m,
+                       (long long)n);
+    *blocks = (unsigned)(down * across);
+    return AS_OK;
+}
+
+as_status as_matmul_naive_cuda(const as_call *call, as_error *e) {
+    const as_matmul_shape s = as_matmul_shape_of(call->params);
+    unsigned blocks = 0;
+    AS_TRY(grid_of(s.m, s.n, 16, &blocks, e));
+    as_matmul_naive_kernel<<<blocks, dim3(16, 16), 0, as_cuda_stream(call->stream)>>>(
+        (const float *)call->operand[0], (const float *)call->operand[1], (float *)call->operand[2], s.m, s.n, s.k);
+    AS_CUDA_LAUNCHED(e);
+    return AS_OK;
+}
+
+template <int EDGE> static as_status tiled(const as_call *call, as_error *e) {
+    const as_matmul_shape s = as_matmul_shape_of(call->params);
+    unsigned blocks = 0;
+    AS_TRY(grid_of(s.m, s.n, EDGE, &blocks, e));
+    as_matmul_tiled_kernel<EDGE><<<blocks, dim3(EDGE, EDGE), 0, as_cuda_stream(call->stream)>>>(
+        (const float *)call->operand[0], (const float *)call->operand[1], (float *)call->operand[2], s.m, s.n, s.k);
+    AS_CUDA_LAUNCHED(e);
+    return AS_OK;
+}
+
+as_status as_matmul_tiled16_cuda(const as_call *call, as_error *e) { return tiled<16>(call, e); }
+
+as_status as_matmul_tiled32_cuda(const as_call *call, as_error *e) { return tiled<32>(call, e); }
+
+as_status as_matmul_ref64_cuda(const as_call *call, as_error *e) {
+    const as_matmul_shape s = as_matmul_shape_of(call->params);
+    unsigned blocks = 0;
+    AS_TRY(grid_of(s.m, s.n, 16, &blocks, e));
+    as_matmul_ref64_kernel<<<blocks, dim3(16, 16), 0, as_cuda_stream(call->stream)>>>(
+        (const float *)call->operand[0], (const float *)call->operand[1], (double *)call->operand[2],
+        (double *)call->operand[3], s.m, s.n, s.k);
+    AS_CUDA_LAUNCHED(e);
+    return AS_OK;
+}
+
+as_status as_matmul_cublas_available_cuda(as_device *device, as_error *e) {
+    (void)device;
+    return as_cublas_load(e);
+}
+
+as_status as_matmul_cublas_prepare_cuda(const as_call *call, void **state, as_error *e) {
+    as_cublas_handle *handle = NULL;
+    AS_TRY(as_cublas_create(&handle, e));
+    *state = handle;
+    return as_cublas_use_stream(handle, as_cuda_stream(call->stream), e);
+}
+
+void as_matmul_cublas_finish_cuda(void *state) { as_cublas_destroy((as_cublas_handle *)state); }
+
+/* cuBLAS is column-major: it computes C^T = B^T A^T, with the row-major buffers as they are. */
+as_status as_matmul_cublas_cuda(const as_call *call, as_error *e) {
+    const as_matmul_shape s = as_matmul_shape_of(call->params);
+    as_cublas_handle *handle = (as_cublas_handle *)call->state;
+    AS_TRY(as_cublas_use_stream(handle, as_cuda_stream(call->stream), e));
+    return as_cublas_sgemm(handle, s.n, s.m, s.k, (const float *)call->operand[1], s.n, (const float *)call->operand[0],
+                           s.k, (float *)call->operand[2], s.n, e);
+}

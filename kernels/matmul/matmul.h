@@ -1,0 +1,56 @@
+/* C[m x n] = A[m x k] B[k x n], fp32, row-major, no transposition, alpha = 1, beta = 0.
+ *
+ * Work: 2 m n k floating-point operations (one multiply and one add for each of m n k terms); at least
+ * 4 (m k + k n) bytes read and 4 m n written, each element once.
+ * Operands in order: A, B (inputs), C (output). */
+#pragma once
+
+#include "../table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define AS_MATMUL_CPU(X)                                                                                               \
+    X(matmul, naive, AS_DETERMINISTIC, "triple loop i-j-k, one dot product for each element; one thread")
+
+#define AS_MATMUL_CPU_STATE(X)                                                                                         \
+    X(matmul, tiled, AS_DETERMINISTIC, "cache-blocked, register-blocked, packed; row panels over threads")             \
+    X(matmul, openblas, 0, "cblas_sgemm of OpenBLAS")
+
+#define AS_MATMUL_CUDA(X)                                                                                              \
+    X(matmul, naive, AS_DETERMINISTIC | AS_CAPTURE, "one thread for each element, operands from global memory")        \
+    X(matmul, tiled16, AS_DETERMINISTIC | AS_CAPTURE, "16 x 16 tiles in shared memory")                                \
+    X(matmul, tiled32, AS_DETERMINISTIC | AS_CAPTURE, "32 x 32 tiles in shared memory")
+
+#define AS_MATMUL_CUDA_LIBRARY(X)                                                                                      \
+    X(matmul, cublas, AS_DETERMINISTIC | AS_CAPTURE, "cublasSgemm, full fp32 (no TF32)")
+
+AS_MATMUL_CPU(AS_PROTOTYPE_CPU)
+AS_MATMUL_CPU_STATE(AS_PROTOTYPE_CPU_STATE)
+AS_MATMUL_CUDA(AS_PROTOTYPE_CUDA)
+AS_MATMUL_CUDA_LIBRARY(AS_PROTOTYPE_CUDA_LIBRARY)
+
+typedef struct as_matmul_shape { int64_t m, n, k; } as_matmul_shape;
+
+/* Axes n, m, k; m = 0 and k = 0 stand for n. */
+static inline as_matmul_shape as_matmul_shape_of(const as_params *p) {
+    as_matmul_shape s;
+    s.n = as_params_int(p, "n");
+    s.m = as_params_int(p, "m");
+    s.k = as_params_int(p, "k");
+    if (s.m == 0) s.m = s.n;
+    if (s.k == 0) s.k = s.n;
+    return s;
+}
+
+/* Float64 reference on the host, plain loops: expected = sum a b, scale = sum |a| |b|, for chosen rows. */
+as_status as_matmul_reference(const as_reference *r, as_error *e);
+
+/* The same for the whole output by a plain float64 kernel, one thread for each element. Operands: A, B (float,
+ * device memory), expected, scale (double, m * n each, device memory). */
+as_status as_matmul_ref64_cuda(const as_call *call, as_error *e);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,29 @@
+/* The assay command: the tables of what this binary offers. A new suite is one line here. */
+#include "suites.h"
+
+#ifdef ASSAY_CUDA
+#include "../kernels/cuda/cuda.h"
+#endif
+
+static const as_suite *const suites[] = {
+    &as_matmul_suite,
+    &as_memcpy_suite,
+    &as_launch_suite,
+    NULL,
+};
+
+static const as_device_driver *const drivers[] = {
+#ifdef ASSAY_CUDA
+    &as_cuda_driver,
+#endif
+    NULL,
+};
+
+static const as_registry registry = {
+    .suites = suites,
+    .drivers = drivers,
+    .ceilings = &as_ceiling_suite,
+    .ceilings_for = as_ceilings_for,
+};
+
+int main(int argc, char **argv) { return as_main(argc, argv, &registry); }

@@ -1,0 +1,117 @@
+/* Suite matmul: fp32 matrix products, square and ragged. */
+#include "../kernels/matmul/matmul.h"
+#include "suites.h"
+
+#include <math.h>
+#include <string.h>
+
+static const as_axis axes[] = {
+    {"n", "0", true, false, "elements", "columns of B and C; must be given"},
+    {"m", "0", true, false, "elements", "rows of A and C; 0 = n"},
+    {"k", "0", true, false, "elements", "columns of A, rows of B; 0 = n"},
+    AS_AXIS_THREADS,
+    AS_AXIS_CACHE,
+};
+
+static const as_variant variants[] = {
+    AS_MATMUL_CPU(AS_ROW_CPU)               //
+    AS_MATMUL_CPU_STATE(AS_ROW_CPU_STATE)   //
+#ifdef ASSAY_CUDA
+    AS_MATMUL_CUDA(AS_ROW_CUDA)                 //
+    AS_MATMUL_CUDA_LIBRARY(AS_ROW_CUDA_LIBRARY) //
+#endif
+    {.name = NULL},
+};
+
+/* naive on the cpu stays at small sizes and one thread: it is there to be compared with, not to be waited for. */
+static const as_point points[] = {
+    {AS_QUICK, "cpu", "*", "n=1,17,256", 0},
+    {AS_QUICK, "cpu", "*", "n=33;m=1000;k=17", 1},
+    {AS_QUICK, "cpu", "tiled,openblas", "n=256;threads=all", 1},
+    {AS_QUICK, "cpu", "tiled,openblas", "n=1000,1024;threads=1,all", 0},
+    {AS_QUICK, "cuda", "*", "n=1,17,256,1000,1024,2048", 0},
+    {AS_QUICK, "cuda", "tiled16,tiled32,cublas", "n=4096", 0},
+    {AS_QUICK, "cuda", "*", "n=33;m=1000;k=17", 1},
+    {AS_QUICK, "cuda", "cublas", "n=1024;cache=cold", 2},
+    {AS_STANDARD, "cpu", "naive", "n=512", 2},
+    {AS_STANDARD, "cpu", "tiled,openblas", "n=512,2048;threads=1,all", 2},
+    {AS_STANDARD, "cpu", "*", "n=256;cache=cold", 3},
+    {AS_STANDARD, "cuda", "*", "n=512", 2},
+    {AS_STANDARD, "cuda", "*", "n=256;cache=cold", 3},
+    {AS_STANDARD, "cuda", "cublas", "n=8192", 2},
+    {AS_PUBLISH, "cpu", "tiled,openblas", "n=4096;threads=all", 4},
+    {AS_PUBLISH, "cpu", "tiled,openblas", "n=7,100,129,1023,1025", 4},
+    {AS_PUBLISH, "cuda", "*", "n=7,100,129,1023,1025", 4},
+    {AS_PUBLISH, "cuda", "naive", "n=4096", 4},
+    {AS_PUBLISH, "cuda", "tiled16,tiled32", "n=8192", 4},
+    {AS_PUBLISH, "cuda", "*", "n=2048;cache=cold", 4},
+    {.variants = NULL},
+};
+
+/* Rough rates for the planner only: floating-point operations a nanosecond, on the slow side of what a variant does,
+ * and nanoseconds of a call that does nothing. */
+typedef struct guess { const char *on, *variant; double flops_per_ns, call_ns; } guess;
+static const guess guesses[] = {
+    {"cpu", "naive", 0.5, 20},       {"cpu", "tiled", 25, 2000},      {"cpu", "openblas", 25, 2000},
+    {"cuda", "naive", 400, 3000},    {"cuda", "tiled16", 5000, 3000}, {"cuda", "tiled32", 5000, 3000},
+    {"cuda", "cublas", 20000, 5000},
+};
+
+static double predict(const as_variant *v, double flops) {
+    for (int i = 0; i < AS_COUNT(guesses); i++)
+        if (strcmp(guesses[i].on, v->on) == 0 && strcmp(guesses[i].variant, v->name) == 0)
+            return guesses[i].call_ns + flops / guesses[i].flops_per_ns;
+    return 0;
+}
+
+static as_operand matrix(const char *name, as_role role, int64_t count, uint32_t key) {
+    return (as_operand){.name = name, .role = role, .memory = AS_MEM_DEVICE, .type = AS_F32, .dist = AS_NORMAL,
+                        .count = count, .key = key};
+}
+
+static as_status describe(const as_params *p, const as_variant *v, const as_device *d, as_work *w, as_error *e) {
+    AS_TRY(as_suite_check_common(p, d, e));
+    as_matmul_shape s = as_matmul_shape_of(p);
+    const int64_t limit = 1 << 20; /* products of two sides stay far below 2^63, offsets in bytes too */
+    if (s.n == 0) return as_fail(e, AS_EUSAGE, "matmul: n must be given (n:1024)");
+    if (s.m > limit || s.n > limit || s.k > limit)
+        return as_fail(e, AS_EUSAGE, "matmul: n, m and k go up to %lld", (long long)limit);
+    if (strcmp(v->on, "cpu") == 0 && strcmp(v->name, "naive") == 0 && as_params_int(p, "threads") != 1)
+        return as_fail(e, AS_EUSAGE, "matmul/naive runs on one thread: leave threads at 1");
+    *w = (as_work){0};
+    w->operand[w->operands++] = matrix("a", AS_IN, s.m * s.k, 1);
+    w->operand[w->operands++] = matrix("b", AS_IN, s.k * s.n, 2);
+    w->operand[w->operands++] = matrix("c", AS_OUT, s.m * s.n, 0);
+    w->flops = 2.0 * (double)s.m * (double)s.n * (double)s.k;
+    w->bytes_read = 4.0 * (double)(s.m * s.k + s.k * s.n);
+    w->bytes_written = 4.0 * (double)(s.m * s.n);
+    w->convention = "each element of A and B read once, of C written once";
+    w->working_set_bytes = (int64_t)(w->bytes_read + w->bytes_written);
+    w->bound[w->bounds++] = (as_bound){"flops.f32", w->flops};
+    w->bound[w->bounds++] = (as_bound){"memory", w->bytes_read + w->bytes_written};
+    w->check = AS_CHECK_REFERENCE;
+    /* |error| <= 4 u sqrt(k) sum |a||b|, u = 2^-24: rounding errors of a sum of k terms behave like a random walk
+     * (Higham & Mary, SIAM J. Sci. Comput. 41, 2019). A wrong or missing term is of the order sum |a||b| / k, above
+     * this bound while k^(3/2) < 2^22, that is k < 26,000. */
+    w->tolerance = 4 * 0x1p-24 * sqrt((double)s.k);
+    w->rows = s.m;
+    w->columns = s.n;
+    w->tile = 128;
+    w->predicted_ns = predict(v, w->flops);
+    return AS_OK;
+}
+
+const as_suite as_matmul_suite = {
+    .name = "matmul",
+    .summary = "fp32 matrix product C = A B",
+    .axes = axes,
+    .n_axes = AS_COUNT(axes),
+    .variants = variants,
+    .points = points,
+    .describe = describe,
+    .reference = as_matmul_reference,
+#ifdef ASSAY_CUDA
+    .device_reference_on = "cuda",
+    .device_reference = as_matmul_ref64_cuda,
+#endif
+};
