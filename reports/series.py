@@ -1,0 +1,175 @@
+"""Which cases make which lines: picks axes, groups cases and finds the ceilings of a panel. No drawing here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from . import labels
+from .load import Case, Result
+
+# What a suite is about. A suite that is not listed is drawn by time.
+SUITE_METRIC = {"matmul": "flop_rate", "memcpy": "bandwidth", "launch": "time_per_item"}
+# Launch variants that build a graph: their cost is paid once, so it is drawn apart, by the whole operation.
+GRAPH_BUILD = ("graph_instantiate", "graph_first_launch")
+MOST_CEILINGS = 3
+
+
+@dataclass
+class Line:
+    label: str
+    x: list = field(default_factory=list)
+    cases: list = field(default_factory=list)
+
+
+@dataclass
+class Panel:
+    """The lines of one suite on one device."""
+
+    device: str
+    model: str
+    part: str  # what of the suite stands here, "" for all of it
+    x_axis: str
+    metric: str
+    unit: str
+    lines: list
+    ceilings: list  # (label, value in the metric's unit), highest first
+
+
+def best_by(case: Case, metric: str) -> float:
+    """Sort key: higher is better for every metric."""
+    value = case.metrics[metric].value
+    return -value if case.metrics[metric].unit == "ns" else value
+
+
+def metric_of(suite: str, cases: list) -> str | None:
+    """The metric that all cases of the suite share: its own, else a rate, else time."""
+    wanted = SUITE_METRIC.get(suite)
+    for name in ([wanted] if wanted else []) + ["time"]:
+        if cases and all(name in c.metrics for c in cases):
+            return name
+    return None
+
+
+def x_axis(cases: list) -> str | None:
+    """The whole-number parameter with most different values; at least two."""
+    counts = {}
+    for name in {k for c in cases for k in c.parameters if k != "threads"}:
+        values = {labels.whole(c.parameters.get(name)) for c in cases} - {None, 0}
+        counts[name] = len(values)
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ranked[0][0] if ranked and ranked[0][1] >= 2 else None
+
+
+def varying(cases: list) -> set:
+    """Parameters that do not have one value in all cases."""
+    names = {k for c in cases for k in c.parameters}
+    return {n for n in names if len({str(c.parameters.get(n)) for c in cases}) > 1}
+
+
+def _square(case: Case) -> bool:
+    """Of matmul only square shapes make a line over n; the others stand in the table."""
+    n = case.parameters.get("n")
+    return all(case.parameters.get(k, 0) in (0, n) for k in ("m", "k"))
+
+
+def part_of(case: Case) -> str:
+    """Cases of one suite that belong in different panels: links are far slower than memories."""
+    if case.suite == "memcpy" and case.kind != "cpu":
+        return "link" if case.parameters.get("dir") in ("h2d", "d2h") else "device"
+    if case.suite == "launch":
+        return "build" if case.variant in GRAPH_BUILD else ""
+    return ""
+
+
+def panels(result: Result, suite: str, t) -> list:
+    """One panel for each device and part that has a line of at least one done case."""
+    out = []
+    for device in [d["name"] for d in result.context["devices"]]:
+        own = [c for c in result.cases if c.suite == suite and c.device == device and c.done]
+        for part in sorted({part_of(c) for c in own}, key=["", "link", "device", "build"].index):
+            panel = _panel(result, suite, device, [c for c in own if part_of(c) == part], part, t)
+            if panel is not None:
+                out.append(panel)
+    return out
+
+
+def _panel(result: Result, suite: str, device: str, cases: list, part: str, t) -> Panel | None:
+    if suite == "matmul":
+        cases = [c for c in cases if _square(c)]
+    axis, metric = x_axis(cases), "time" if part == "build" else metric_of(suite, cases)
+    cases = [c for c in cases if axis and labels.whole(c.parameters.get(axis))]
+    if metric is None or not cases:
+        return None
+    lines = _lines(cases, axis, metric, labels.defaults(result, suite), t)
+    drawn = [c for line in lines for c in line.cases]
+    return Panel(device, labels.device_model(result, device), part, axis, metric, drawn[0].metrics[metric].unit, lines,
+                 _ceilings(result, drawn, metric, t))
+
+
+def _lines(cases: list, axis: str, metric: str, fallback: dict, t) -> list:
+    """Best line first. Points that make no line of their own stand in the table, where others do make lines."""
+    names = varying(cases)
+    skip = {axis} | ({"m", "k"} if axis == "n" else set())
+    lines = {}
+    for case in sorted(cases, key=lambda c: c.parameters[axis]):
+        label = labels.series_label(case, names, fallback, t, skip)
+        line = lines.setdefault(label, Line(label))
+        line.x.append(case.parameters[axis])
+        line.cases.append(case)
+    long = [line for line in lines.values() if len(line.x) > 1]
+    return sorted(long or lines.values(), key=lambda line: -best_by(line.cases[-1], metric))
+
+
+def _ceilings(result: Result, cases: list, metric: str, t) -> list:
+    """Ceilings that these cases name and that are in the metric's unit; a launch rate as ns a launch. Of many, only
+    those of all threads: the table of ceilings holds every one."""
+    named = {c.ceiling_id for c in cases}
+    rows = {}
+    for ceiling in result.ceilings:
+        if ceiling.id not in named or ceiling.rate is None or not ceiling.rate.value > 0:
+            continue
+        if metric == "time_per_item" and ceiling.rate.unit == "launches_per_s":
+            value = 1e9 / ceiling.rate.value
+        elif {"flop_rate": "flops_per_s", "bandwidth": "bytes_per_s"}.get(metric) == ceiling.rate.unit:
+            value = ceiling.rate.value
+        else:
+            continue
+        rows[labels.ceiling_label(ceiling, t)] = (value, ceiling.parameters.get("threads") == "1")
+    if len(rows) > MOST_CEILINGS:
+        rows = {k: v for k, v in rows.items() if not v[1]} or rows
+    return sorted(((label, value) for label, (value, _) in rows.items()), key=lambda row: -row[1])
+
+
+@dataclass
+class Roofline:
+    device: str
+    model: str
+    roofs: list   # (label, bytes/s), highest first
+    tops: list    # (label, FLOP/s), highest first
+    points: list  # (variant label, [(flops/byte, FLOP/s)])
+
+
+def rooflines(result: Result, t) -> list:
+    """One roofline for each device: highest measured rate of each memory level and of each arithmetic type."""
+    out = []
+    for device in [d["name"] for d in result.context["devices"]]:
+        own = [c for c in result.ceilings if c.device == device and c.rate is not None and c.rate.value > 0]
+        groups = {"memory": {}, "flops": {}}
+        for ceiling in own:
+            group = groups.get(ceiling.resource.partition(".")[0])
+            if group is not None:
+                label = labels.level(ceiling, t)
+                group[label] = max(group.get(label, 0.0), ceiling.rate.value)
+        cases = [c for c in result.cases if c.device == device and c.done and "flop_rate" in c.metrics
+                 and c.work["bytes_read"] + c.work["bytes_written"] > 0]
+        points = {}
+        names = varying(cases) & {"threads"}
+        for case in cases:
+            label = labels.series_label(case, names, {}, t)
+            intensity = case.work["flops"] / (case.work["bytes_read"] + case.work["bytes_written"])
+            points.setdefault(label, []).append((intensity, case.metrics["flop_rate"].value))
+        if points:
+            ranked = sorted(points.items(), key=lambda item: -max(y for _, y in item[1]))
+            tops, roofs = (sorted(groups[g].items(), key=lambda r: -r[1]) for g in ("flops", "memory"))
+            out.append(Roofline(device, labels.device_model(result, device), roofs, tops, ranked))
+    return out

@@ -1,0 +1,60 @@
+"""The statistics of a result, again from its raw samples: the report's and the tests' second source.
+
+Formulas: docs/method.md. Units of statistics are round medians, or launch medians where the scope says `launches`.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+
+from scipy import stats as scipy_stats
+
+
+@dataclass(frozen=True)
+class Interval:
+    value: float
+    low: float | None
+    high: float | None
+    units: int
+
+    @property
+    def relative_half_width(self) -> float | None:
+        return None if self.high is None else self.high / self.value - 1
+
+
+def unit_medians(rounds: list, samples: list, scope: str) -> list:
+    """Median of each round's samples; for scope `launches` the median of each launch's round medians."""
+    medians = [(r["launch"], statistics.median(row)) for r, row in zip(rounds, samples, strict=True) if row]
+    if scope != "launches":
+        return [m for _, m in medians]
+    launches = {}
+    for launch, median in medians:
+        launches.setdefault(launch, []).append(median)
+    return [statistics.median(group) for _, group in sorted(launches.items())]
+
+
+def t_interval(medians: list, batch: int, confidence: float) -> Interval:
+    """exp(mean(log(medians))) / batch with Student's t interval on the logarithms."""
+    logs = [math.log(m) for m in medians]
+    mean, n = math.fsum(logs) / len(logs), len(logs)
+    value = math.exp(mean) / batch
+    if n < 2:
+        return Interval(value, None, None, n)
+    half = float(scipy_stats.t.ppf((1 + confidence) / 2, n - 1)) * statistics.stdev(logs) / math.sqrt(n)
+    return Interval(value, value * math.exp(-half), value * math.exp(half), n)
+
+
+def case_time(case: dict, confidence: float) -> Interval:
+    """Time of one operation of a done case, from the samples of its primary series alone."""
+    series = next(s for s in case["series"] if s["primary"])
+    medians = unit_medians(case["rounds"], series["samples"], case["statistics"]["scope"])
+    return t_interval(medians, series["batch"], confidence)
+
+
+def moved_bytes(work: dict) -> float:
+    """Bytes that count for bandwidth under the case's convention."""
+    if str(work.get("convention") or "").startswith("copied once"):
+        return max(work["bytes_read"], work["bytes_written"])
+    return work["bytes_read"] + work["bytes_written"]

@@ -1,0 +1,379 @@
+/* Every CUDA launcher against the host's float64 reference, its source buffer or a count, at sizes that fit no tile.
+ * Written against the suites' tables alone: a variant added there is tested here. */
+#include "gpu_test.h"
+
+#include "suites/suites.h"
+
+#include <math.h>
+#include <string.h>
+
+#define DRIVER as_cuda_driver
+enum { POISON = 0xFF };
+
+static as_device device;
+static as_stream stream;
+
+static int open_device(void **state) {
+    (void)state;
+    as_error e = {0};
+    if (DRIVER.open(0, &device, &e) == AS_OK && DRIVER.stream_create(&device, &stream, &e) == AS_OK)
+        return 0;
+    fprintf(stderr, "%s\n", e.message);
+    return -1;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    DRIVER.stream_destroy(&device, stream);
+    DRIVER.close(&device);
+    return 0;
+}
+
+/* A prepared case: operands on the device, inputs also on the host. */
+typedef struct bench {
+    const as_suite *suite;
+    const as_variant *variant;
+    as_params params;
+    as_work work;
+    void *operand[AS_MAX_OPERANDS], *host[AS_MAX_OPERANDS];
+    void *counter, *state;
+    double extra[AS_MAX_EXTRA];
+    as_call call;
+} bench;
+
+static size_t bytes_of(const as_operand *o) { return (size_t)o->count * as_dtype_bytes(o->type); }
+
+/* axes: "n=17;m=5". False where this machine lacks what the variant needs. */
+static bool set_up(bench *b, const as_suite *suite, const as_variant *v, const char *axes, bool counted) {
+    char text[128], *save = NULL;
+    *b = (bench){.suite = suite, .variant = v};
+    as_error e = {0};
+    if (v->available && v->available(&device, &e) == AS_EABSENT) {
+        print_message("%s: %s\n", v->name, e.message);
+        return false;
+    }
+    assert_ok(as_params_init(&b->params, suite->axes, suite->n_axes, e));
+    snprintf(text, sizeof text, "%s", axes);
+    for (char *one = strtok_r(text, ";", &save); one; one = strtok_r(NULL, ";", &save)) {
+        char *value = strchr(one, '=');
+        assert_non_null(value);
+        *value++ = '\0';
+        assert_ok(as_params_set(&b->params, one, value, e));
+    }
+    assert_ok(suite->describe(&b->params, v, &device, &b->work, e));
+    for (int i = 0; i < b->work.operands; i++) {
+        const as_operand *o = &b->work.operand[i];
+        b->host[i] = malloc(bytes_of(o) + 1);
+        assert_non_null(b->host[i]);
+        assert_ok(DRIVER.alloc(&device, o->memory, bytes_of(o), &b->operand[i], e));
+        if (o->role == AS_OUT) {
+            assert_ok(DRIVER.set(&device, b->operand[i], POISON, bytes_of(o), e));
+            continue;
+        }
+        as_rng_fill(b->host[i], o->type, o->dist, 0, (uint64_t)o->count, 11, o->key);
+        assert_ok(DRIVER.copy(&device, b->operand[i], b->host[i], bytes_of(o), e));
+    }
+    if (counted) {
+        assert_ok(DRIVER.alloc(&device, AS_MEM_DEVICE, sizeof(uint64_t), &b->counter, e));
+        assert_ok(DRIVER.set(&device, b->counter, 0, sizeof(uint64_t), e));
+    }
+    b->call = (as_call){.params = &b->params,
+                        .operand = b->operand,
+                        .device = &device,
+                        .stream = stream,
+                        .counter = b->counter,
+                        .extra = b->extra};
+    if (v->prepare)
+        assert_ok(v->prepare(&b->call, &b->state, e));
+    b->call.state = b->state;
+    return true;
+}
+
+static void run(bench *b) {
+    assert_ok(b->variant->run(&b->call, e));
+    assert_ok(DRIVER.stream_sync(&device, stream, e));
+    for (int i = 0; i < b->work.operands; i++)
+        if (b->work.operand[i].role == AS_OUT)
+            assert_ok(DRIVER.copy(&device, b->host[i], b->operand[i], bytes_of(&b->work.operand[i]), e));
+}
+
+static void tear_down(bench *b) {
+    if (b->variant->finish)
+        b->variant->finish(b->state);
+    for (int i = 0; i < b->work.operands; i++) {
+        DRIVER.release(&device, b->work.operand[i].memory, b->operand[i]);
+        free(b->host[i]);
+    }
+    if (b->counter)
+        DRIVER.release(&device, AS_MEM_DEVICE, b->counter);
+}
+
+static double element(const as_operand *o, const void *data, int64_t i) {
+    switch (o->type) {
+    case AS_F32: return ((const float *)data)[i];
+    case AS_F64: return ((const double *)data)[i];
+    case AS_U32: return ((const uint32_t *)data)[i];
+    default: fail_msg("outputs of type %s are not read here", as_dtype_name(o->type));
+    }
+    return NAN;
+}
+
+/* The whole output against the suite's host reference. */
+static void check_reference(const bench *b, const char *axes) {
+    const as_work *w = &b->work;
+    const int64_t n = w->rows * w->columns;
+    const as_operand *out = &w->operand[w->operands - 1];
+    assert_int_equal(out->count, n);
+    double *expected = malloc((size_t)n * sizeof *expected), *scale = malloc((size_t)n * sizeof *scale);
+    int64_t *rows = malloc((size_t)w->rows * sizeof *rows);
+    const void *input[AS_MAX_OPERANDS] = {0};
+    assert_true(expected && scale && rows);
+    for (int64_t i = 0; i < w->rows; i++)
+        rows[i] = i;
+    for (int i = 0; i < w->operands; i++)
+        input[i] = w->operand[i].role == AS_IN ? b->host[i] : NULL;
+    const as_reference r = {&b->params, w, input, rows, w->rows, expected, scale};
+    assert_ok(b->suite->reference(&r, e));
+    for (int64_t i = 0; i < n; i++) {
+        const double got = element(out, b->host[w->operands - 1], i);
+        if (!(fabs(got - expected[i]) <= w->tolerance * scale[i])) /* NaN fails */
+            fail_msg("%s/%s %s: element %lld is %.9g, expected %.9g", b->suite->name, b->variant->name, axes,
+                     (long long)i, got, expected[i]);
+    }
+    free(expected);
+    free(scale);
+    free(rows);
+}
+
+/* Two runs: the second finds what state the first left behind. */
+static void check(const as_suite *suite, const as_variant *v, const char *axes) {
+    bench b;
+    const bool counted = strcmp(suite->name, "launch") == 0 || strcmp(v->name, "launch") == 0;
+    if (!set_up(&b, suite, v, axes, counted))
+        return;
+    for (int again = 0; again < 2; again++) {
+        run(&b);
+        if (b.work.check == AS_CHECK_REFERENCE) {
+            check_reference(&b, axes);
+        } else if (b.work.check == AS_CHECK_COPY) {
+            if (memcmp(b.host[0], b.host[1], bytes_of(&b.work.operand[0])) != 0)
+                fail_msg("%s/%s %s: the copy differs from its source", suite->name, v->name, axes);
+        } else {
+            uint64_t count = 0;
+            assert_ok(DRIVER.copy(&device, &count, b.counter, sizeof count, e));
+            if (count != (uint64_t)(b.work.expected_count * (again + 1)))
+                fail_msg("%s/%s %s: %llu executions, expected %lld", suite->name, v->name, axes,
+                         (unsigned long long)count, (long long)b.work.expected_count * (again + 1));
+        }
+    }
+    tear_down(&b);
+}
+
+static void check_all(const as_suite *suite, const char *only, const char *const *axes) {
+    int variants = 0;
+    for (const as_variant *v = suite->variants; v->name; v++) {
+        if (strcmp(v->on, "cuda") != 0 || (only && strcmp(v->name, only) != 0))
+            continue;
+        variants++;
+        for (const char *const *a = axes; *a; a++)
+            check(suite, v, *a);
+    }
+    assert_true(variants > 0);
+}
+
+static void test_matmul(void **state) {
+    (void)state;
+    check_all(&as_matmul_suite, NULL,
+              (const char *const[]){"n=1", "n=2;m=1;k=3", "n=17", "n=33", "n=7;m=100;k=65", "n=65;m=1;k=300",
+                                    "n=1;m=300;k=64", "n=128", "n=257;m=31;k=1", NULL});
+}
+
+/* The device reference is itself checked against the host's. */
+static void test_matmul_device_reference(void **state) {
+    (void)state;
+    static const char *const axes[] = {"n=1", "n=33", "n=7;m=100;k=65", NULL};
+    const as_variant *v = as_matmul_suite.variants;
+    while (strcmp(v->on, "cuda") != 0)
+        v++;
+    for (const char *const *a = axes; *a; a++) {
+        bench b;
+        assert_true(set_up(&b, &as_matmul_suite, v, *a, false));
+        const int64_t n = b.work.rows * b.work.columns;
+        void *out[2];
+        double *got[2], *want[2];
+        int64_t *rows = malloc((size_t)b.work.rows * sizeof *rows);
+        for (int64_t i = 0; i < b.work.rows; i++)
+            rows[i] = i;
+        for (int i = 0; i < 2; i++) {
+            got[i] = malloc((size_t)n * sizeof(double));
+            want[i] = malloc((size_t)n * sizeof(double));
+            assert_ok(DRIVER.alloc(&device, AS_MEM_DEVICE, (size_t)n * sizeof(double), &out[i], e));
+            assert_ok(DRIVER.set(&device, out[i], POISON, (size_t)n * sizeof(double), e));
+        }
+        void *operand[] = {b.operand[0], b.operand[1], out[0], out[1]};
+        as_call call = b.call;
+        call.operand = operand;
+        assert_ok(as_matmul_suite.device_reference(&call, e));
+        assert_ok(DRIVER.stream_sync(&device, stream, e));
+        const void *input[] = {b.host[0], b.host[1], NULL};
+        const as_reference r = {&b.params, &b.work, input, rows, b.work.rows, want[0], want[1]};
+        assert_ok(as_matmul_suite.reference(&r, e));
+        for (int i = 0; i < 2; i++) {
+            assert_ok(DRIVER.copy(&device, got[i], out[i], (size_t)n * sizeof(double), e));
+            for (int64_t x = 0; x < n; x++)
+                assert_true(fabs(got[i][x] - want[i][x]) <= 1e-12 * want[1][x]); /* NaN fails */
+            DRIVER.release(&device, AS_MEM_DEVICE, out[i]);
+        }
+        for (int i = 0; i < 2; i++) {
+            free(got[i]);
+            free(want[i]);
+        }
+        free(rows);
+        tear_down(&b);
+    }
+}
+
+static void test_memcpy(void **state) {
+    (void)state;
+    check_all(&as_memcpy_suite, "sync",
+              (const char *const[]){"bytes=1;dir=h2d", "bytes=4097;dir=d2h", "bytes=1000003;dir=d2d",
+                                    "bytes=1000003;dir=h2d;memory=pageable", "bytes=77;dir=d2h;memory=pageable", NULL});
+    check_all(&as_memcpy_suite, "async",
+              (const char *const[]){"bytes=1;dir=d2d", "bytes=1000003;dir=h2d", "bytes=1000003;dir=d2h",
+                                    "bytes=4097;dir=h2d;memory=pageable", "bytes=4097;dir=d2h;memory=pageable", NULL});
+    check_all(&as_memcpy_suite, "kernel",
+              (const char *const[]){"bytes=1;dir=d2d", "bytes=15;dir=d2d", "bytes=16;dir=d2d", "bytes=16383;dir=d2d",
+                                    "bytes=16384;dir=d2d", "bytes=16401;dir=d2d", "bytes=1000003;dir=d2d", NULL});
+}
+
+/* The copy kernel at all pairs of misalignment, with guards on both sides of the destination. */
+static void test_copy_kernel_alignments(void **state) {
+    (void)state;
+    enum { GUARD = 32, MOST = 40000, SIZES = 6 };
+    static const int64_t sizes[SIZES] = {1, 3, 15, 17, 4099, 33333};
+    const as_variant *v = as_memcpy_suite.variants;
+    while (v->name && !(strcmp(v->on, "cuda") == 0 && strcmp(v->name, "kernel") == 0))
+        v++;
+    assert_non_null(v->name);
+    unsigned char *want = malloc(MOST), *got = malloc(MOST);
+    void *src, *dst;
+    assert_ok(DRIVER.alloc(&device, AS_MEM_DEVICE, MOST, &src, e));
+    assert_ok(DRIVER.alloc(&device, AS_MEM_DEVICE, MOST, &dst, e));
+    as_rng_fill(want, AS_U8, AS_BITS, 0, MOST, 5, 5);
+    assert_ok(DRIVER.copy(&device, src, want, MOST, e));
+    for (int s = 0; s < SIZES; s++)
+        for (int from = 0; from < 17; from++)
+            for (int to = 0; to < 17; to++) {
+                as_params p;
+                char bytes[24];
+                snprintf(bytes, sizeof bytes, "%lld", (long long)sizes[s]);
+                assert_ok(as_params_init(&p, as_memcpy_suite.axes, as_memcpy_suite.n_axes, e));
+                assert_ok(as_params_set(&p, "bytes", bytes, e));
+                assert_ok(as_params_set(&p, "dir", "d2d", e));
+                assert_ok(DRIVER.set(&device, dst, 0x5A, MOST, e));
+                void *operand[] = {(char *)src + from, (char *)dst + GUARD + to};
+                const as_call call = {.params = &p, .operand = operand, .device = &device, .stream = stream};
+                assert_ok(v->run(&call, e));
+                assert_ok(DRIVER.stream_sync(&device, stream, e));
+                assert_ok(DRIVER.copy(&device, got, dst, MOST, e));
+                assert_memory_equal(got + GUARD + to, want + from, sizes[s]);
+                for (int i = 0; i < GUARD + to; i++)
+                    assert_int_equal(got[i], 0x5A);
+                for (int i = 0; i < GUARD; i++)
+                    assert_int_equal(got[GUARD + to + sizes[s] + i], 0x5A);
+            }
+    DRIVER.release(&device, AS_MEM_DEVICE, src);
+    DRIVER.release(&device, AS_MEM_DEVICE, dst);
+    free(want);
+    free(got);
+}
+
+static void test_launch(void **state) {
+    (void)state;
+    check_all(
+        &as_launch_suite, NULL,
+        (const char *const[]){"chain=1", "chain=3", "chain=512", "chain=1;kernel=10us", "chain=7;kernel=10us", NULL});
+}
+
+/* The extra series of graphs are host times that were really taken. */
+static void test_launch_extra_series(void **state) {
+    (void)state;
+    int series = 0;
+    for (const as_variant *v = as_launch_suite.variants; v->name; v++) {
+        if (strcmp(v->on, "cuda") != 0 || !v->extra[0].name)
+            continue;
+        bench b;
+        assert_true(set_up(&b, &as_launch_suite, v, "chain=64", false));
+        run(&b);
+        for (int i = 0; i < AS_MAX_EXTRA && v->extra[i].name; i++, series++) {
+            print_message("%s: %s %.0f ns\n", v->name, v->extra[i].name, b.extra[i]);
+            assert_true(b.extra[i] > 500 && b.extra[i] < 1e9);
+        }
+        tear_down(&b);
+    }
+    assert_true(series >= 2);
+}
+
+static void test_ceilings(void **state) {
+    (void)state;
+    check_all(&as_ceiling_suite, "read", (const char *const[]){"level=l2", "level=hbm", NULL});
+    check_all(&as_ceiling_suite, "copy", (const char *const[]){"level=hbm", NULL});
+    check_all(&as_ceiling_suite, "fma", (const char *const[]){"type=f32", "type=f64", NULL});
+    check_all(&as_ceiling_suite, "link", (const char *const[]){"dir=h2d", "dir=d2h", NULL});
+    check_all(&as_ceiling_suite, "launch", (const char *const[]){"", NULL});
+}
+
+/* ---- rates, as a plausibility check: a wrong count of bytes or operations shows as an absurd one ---- */
+
+static double rate_of(const char *variant, const char *axes) {
+    const as_variant *v = as_ceiling_suite.variants;
+    while (v->name && !(strcmp(v->on, "cuda") == 0 && strcmp(v->name, variant) == 0))
+        v++;
+    assert_non_null(v->name);
+    bench b;
+    as_event from, to;
+    double best_ns = INFINITY, ns;
+    assert_true(set_up(&b, &as_ceiling_suite, v, axes, false));
+    assert_ok(DRIVER.event_create(&device, &from, e));
+    assert_ok(DRIVER.event_create(&device, &to, e));
+    for (int i = 0; i < 10; i++) {
+        assert_ok(DRIVER.event_record(&device, from, stream, e));
+        assert_ok(v->run(&b.call, e));
+        assert_ok(DRIVER.event_record(&device, to, stream, e));
+        assert_ok(DRIVER.stream_sync(&device, stream, e));
+        assert_ok(DRIVER.event_elapsed(&device, from, to, &ns, e));
+        best_ns = ns < best_ns ? ns : best_ns;
+    }
+    const double rate = b.work.bound[0].amount / best_ns;
+    print_message("ceiling/%s %s: %.4g units/ns\n", variant, axes, rate);
+    DRIVER.event_destroy(&device, from);
+    DRIVER.event_destroy(&device, to);
+    tear_down(&b);
+    return rate;
+}
+
+static void test_ceiling_rates(void **state) {
+    (void)state;
+    const double hbm = rate_of("read", "level=hbm"), l2 = rate_of("read", "level=l2"),
+                 copy = rate_of("copy", "level=hbm");
+    const double f32 = rate_of("fma", "type=f32"), f64 = rate_of("fma", "type=f64");
+    const double h2d = rate_of("link", "dir=h2d"), d2h = rate_of("link", "dir=d2h");
+    assert_true(l2 > hbm); /* else it reads memory */
+    assert_true(copy > 0.7 * hbm && copy < 1.1 * hbm);
+    assert_true(f32 > 1000 && f32 < 1e6 && f64 <= 1.05 * f32);
+    assert_true(h2d < hbm && d2h < hbm);
+    assert_true(rate_of("launch", "") < 0.01); /* 10 ns a launch is beyond any device */
+}
+
+int main(void) {
+    const int absent = without_device();
+    if (absent)
+        return absent;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_matmul),   cmocka_unit_test(test_matmul_device_reference),
+        cmocka_unit_test(test_memcpy),   cmocka_unit_test(test_copy_kernel_alignments),
+        cmocka_unit_test(test_launch),   cmocka_unit_test(test_launch_extra_series),
+        cmocka_unit_test(test_ceilings), cmocka_unit_test(test_ceiling_rates),
+    };
+    return cmocka_run_group_tests_name("cuda kernels", tests, open_device, close_device) != 0;
+}
