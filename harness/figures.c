@@ -134,8 +134,6 @@ const char *as_case_validity(const as_run_state *s, int c, const as_figures *f, 
                  f->limit);
         add(reasons, &suspect, text);
     }
-    if (o->n_rounds > 0 && !o->warm)
-        add(reasons, &suspect, "warm-up did not settle");
     if (o->n_rounds > 0 && strcmp(o->after_timing, "passed") != 0)
         add(reasons, &suspect, "output not checked after timing");
     add_flags(o, reasons, &suspect);

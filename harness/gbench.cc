@@ -31,9 +31,13 @@ namespace {
 enum : unsigned { NOT_STARTED = 1, PAUSED = 2, FAILED = 4, ENDED = 8 };
 }
 
+// The hot path hands out iterations from `left` and calls nothing: State gets all but one of its iterations as one
+// batch at the start, and the last one when the loop takes it, so that its clock and its count stay exact.
 struct as_gb_state {
     benchmark::State *state;
-    unsigned flags; // 0 while the loop runs and the clock ticks: the hot path tests one word
+    int64_t left;   // iterations still to hand out; 0 where the hot path must not be taken
+    int64_t paused; // `left` while the timing is paused
+    unsigned flags;
 };
 
 namespace {
@@ -97,10 +101,21 @@ void fail_state(as_gb_state *s, const char *message) noexcept {
     if (s->flags & FAILED)
         return;
     s->flags = (s->flags & ~unsigned(PAUSED)) | FAILED;
+    s->left = 0;
     s->state->SkipWithError(message);
 }
 
-// Off the hot path: the first call, a call after the end, a call on a failed or paused state.
+// Starts the clock, and takes all iterations but the last from State.
+void start(as_gb_state *s) {
+    s->flags &= ~unsigned(NOT_STARTED);
+    if (s->flags & FAILED)
+        return;
+    s->left = s->state->max_iterations;
+    if (s->left > 1)
+        s->state->KeepRunningBatch(s->left - 1);
+}
+
+// Off the hot path: the first call, the last iteration, the end, a paused or failed state.
 [[gnu::noinline]] bool keep_running_slow(as_gb_state *s, int64_t n) {
     if (s->flags & ENDED)
         return false;
@@ -108,16 +123,24 @@ void fail_state(as_gb_state *s, const char *message) noexcept {
         fail_state(s, "a batch must count at least 1 iteration");
     else if (s->flags & PAUSED)
         fail_state(s, "the timing was left paused at the end of an iteration");
-    s->flags &= ~unsigned(NOT_STARTED);
-    const bool more = s->state->KeepRunningBatch(n < 1 ? 1 : n);
-    if (!more)
-        s->flags |= ENDED;
-    return more;
+    if (s->flags & NOT_STARTED)
+        start(s);
+    if (n < s->left) {
+        s->left -= n;
+        return true;
+    }
+    if (s->left > 0) { // State's last iteration, and what this batch counts beyond it
+        const int64_t last = 1 + n - s->left;
+        s->left = 0;
+        return s->state->KeepRunningBatch(last);
+    }
+    s->flags |= ENDED;
+    return s->state->KeepRunningBatch(1); // stops the clock; false
 }
 
 // Runs the body so that State is always left as Google Benchmark demands, whatever the body did.
 void run_body(const as_gb_spec *spec, benchmark::State &state) {
-    as_gb_state s = {&state, NOT_STARTED};
+    as_gb_state s = {&state, 0, 0, NOT_STARTED};
     try {
         spec->body(&s, spec->context);
     } catch (const std::exception &x) {
@@ -213,12 +236,10 @@ as_status as_gb_run(const as_gb_spec *spec, as_gb_row *row, as_error *e) {
 }
 
 bool as_gb_keep_running_batch(as_gb_state *s, int64_t n) {
-    if (__builtin_expect(s->flags != 0 || n < 1, 0))
+    if (__builtin_expect(n < 1 || n >= s->left, 0))
         return keep_running_slow(s, n);
-    const bool more = s->state->KeepRunningBatch(n);
-    if (__builtin_expect(!more, 0))
-        s->flags = ENDED;
-    return more;
+    s->left -= n;
+    return true;
 }
 
 bool as_gb_keep_running(as_gb_state *s) { return as_gb_keep_running_batch(s, 1); }
@@ -252,6 +273,8 @@ void as_gb_pause_timing(as_gb_state *s) {
     }
     s->state->PauseTiming();
     s->flags |= PAUSED;
+    s->paused = s->left;
+    s->left = 0;
 }
 
 void as_gb_resume_timing(as_gb_state *s) {
@@ -259,8 +282,9 @@ void as_gb_resume_timing(as_gb_state *s) {
         fail_state(s, "timing resumed that was not paused");
         return;
     }
+    s->flags = 0;
+    s->left = s->paused;
     s->state->ResumeTiming();
-    s->flags &= ~unsigned(PAUSED);
 }
 
 const char *as_gb_version(void) {

@@ -10,7 +10,7 @@
  * 25 ns; device events resolve about 0.5 us. */
 static const double host_sample_ns = 20e3, device_sample_ns = 100e3;
 static const int64_t most_batch = 1 << 20, most_captured = 512;
-enum { MAX_BLOCKS = 64 };
+enum { MAX_BLOCKS = 64, MIN_BLOCKS = 8 };
 
 bool as_bench_device_clock(const as_bench *b, const as_workshop *w) {
     return w->device.driver->capture_begin != NULL && !(b->variant->flags & AS_HOST_CLOCK);
@@ -122,7 +122,7 @@ as_status as_measure_warmup(as_bench *b, as_workshop *w, int64_t batch, double l
         block[n] = as_stats_median(samples, (size_t)k);
         out->op_ns = block[n] / (double)out->batch;
         out->warm = as_stats_warm(block, (size_t)n + 1, 0.05);
-        if ((double)(as_now_ns() - begin) > limit_ns)
+        if (n + 1 >= MIN_BLOCKS && (double)(as_now_ns() - begin) > limit_ns)
             break;
     }
     b->op_ns = out->op_ns;

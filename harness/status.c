@@ -13,6 +13,9 @@ as_status as_fail_at(as_error *e, as_status s, const char *file, int line, int c
         va_start(ap, fmt);
         vsnprintf(e->message, sizeof e->message, fmt, ap);
         va_end(ap);
+        for (char *c = e->message; *c; c++) /* a message is one line, whatever name it quotes */
+            if ((unsigned char)*c < ' ')
+                *c = '?';
     }
     return s;
 }

@@ -31,7 +31,8 @@ static as_status ask(as_supervisor *s, json_t *command, json_t **answer, as_erro
 }
 
 as_status as_worker_start(as_supervisor *s, const as_device *device, as_error *e) {
-    static const char *const environment[] = {"OMP_PROC_BIND=close", "OMP_PLACES=threads", "CUDA_MODULE_LOADING=EAGER", NULL};
+    /* No OMP_PROC_BIND: libgomp would pin the main thread before the placement is read. */
+    static const char *const environment[] = {"CUDA_MODULE_LOADING=EAGER", NULL};
     s->device = device;
     s->launch = s->state->launches;
     AS_TRY(as_peer_start(&s->worker, "__worker", environment, e));

@@ -7,8 +7,10 @@ void as_isa_limit(as_isa limit) { upper = limit; }
 as_isa as_isa_best(void) {
     as_isa best = AS_ISA_BASE;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) best = AS_ISA_AVX2;
-    if (best == AS_ISA_AVX2 && __builtin_cpu_supports("avx512f")) best = AS_ISA_AVX512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        best = AS_ISA_AVX2;
+    if (best == AS_ISA_AVX2 && __builtin_cpu_supports("avx512f"))
+        best = AS_ISA_AVX512;
 #endif
     return best < upper ? best : upper;
 }

@@ -22,7 +22,8 @@
             const unsigned char *p = from;                                                                             \
             size_t left = bytes;                                                                                       \
             for (; left >= 8 * (width); p += 8 * (width), left -= 8 * (width))                                         \
-                for (int v = 0; v < 8; v++) sum[v] += ((const name##_vector *)p)[v];                                   \
+                for (int v = 0; v < 8; v++)                                                                            \
+                    sum[v] += ((const name##_vector *)p)[v];                                                           \
             for (; left >= 4; p += 4, left -= 4) {                                                                     \
                 uint32_t word;                                                                                         \
                 memcpy(&word, p, 4);                                                                                   \
@@ -31,7 +32,8 @@
             FORGET_MEMORY();                                                                                           \
         }                                                                                                              \
         for (int v = 0; v < 8; v++)                                                                                    \
-            for (int lane = 0; lane < (width) / 4; lane++) rest += sum[v][lane];                                       \
+            for (int lane = 0; lane < (width) / 4; lane++)                                                             \
+                rest += sum[v][lane];                                                                                  \
         return rest;                                                                                                   \
     }
 
@@ -48,7 +50,7 @@ as_stream_sum_fn as_stream_sum(as_isa isa) {
     target static void name(void *to, const void *from, size_t bytes) {                                                \
         unsigned char *d = to;                                                                                         \
         const unsigned char *s = from;                                                                                 \
-        size_t head = (width) - ((uintptr_t)d & ((width) - 1));                                                        \
+        size_t head = (width) - ((uintptr_t)d & ((width)-1));                                                          \
         head = head == (width) ? 0 : head > bytes ? bytes : head;                                                      \
         memcpy(d, s, head);                                                                                            \
         d += head, s += head, bytes -= head;                                                                           \

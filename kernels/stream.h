@@ -12,6 +12,6 @@ typedef void (*as_stream_copy_fn)(void *to, const void *from, size_t bytes);
 /* Sum of the 32-bit words of `bytes` (a multiple of 4), wrapping, `passes` times over. Every pass loads again. */
 typedef uint32_t (*as_stream_sum_fn)(const void *from, size_t bytes, int64_t passes);
 
-as_stream_copy_fn as_stream_copy_nt(as_isa isa);   /* non-temporal stores, complete (fenced) on return */
+as_stream_copy_fn as_stream_copy_nt(as_isa isa); /* non-temporal stores, complete (fenced) on return */
 as_stream_copy_fn as_stream_copy_temporal(as_isa isa);
 as_stream_sum_fn as_stream_sum(as_isa isa);

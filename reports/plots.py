@@ -37,7 +37,7 @@ def _marker(index: int) -> str:
 
 def _grid(panels: int, columns: int, width: str, height: float):
     """Figure with panels * columns axes; one column on a phone."""
-    columns = columns if width == WIDE else 1
+    columns = min(columns, panels) if width == WIDE else 1
     rows = -(-panels // columns)
     figure, axes = plt.subplots(rows, columns, squeeze=False, layout="constrained",
                                 figsize=(SIZES[width], rows * height))

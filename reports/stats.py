@@ -51,10 +51,3 @@ def case_time(case: dict, confidence: float) -> Interval:
     series = next(s for s in case["series"] if s["primary"])
     medians = unit_medians(case["rounds"], series["samples"], case["statistics"]["scope"])
     return t_interval(medians, series["batch"], confidence)
-
-
-def moved_bytes(work: dict) -> float:
-    """Bytes that count for bandwidth under the case's convention."""
-    if str(work.get("convention") or "").startswith("copied once"):
-        return max(work["bytes_read"], work["bytes_written"])
-    return work["bytes_read"] + work["bytes_written"]

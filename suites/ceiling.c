@@ -25,7 +25,11 @@ static const as_variant variants[] = {
 /* The harness chooses: those that the planned cases name. */
 static const as_point points[] = {{.variants = NULL}};
 
-typedef struct question { const as_params *p; const as_device *d; bool cpu; } question;
+typedef struct question {
+    const as_params *p;
+    const as_device *d;
+    bool cpu;
+} question;
 
 static as_status bandwidth_size(question q, int64_t *read_bytes, int64_t *copy_bytes, int64_t *passes, as_error *e) {
     const char *level = as_params_text(q.p, "level");
@@ -75,7 +79,8 @@ static as_status describe_copy(question q, as_work *w, as_error *e) {
 static as_status describe_fma(question q, as_work *w, as_error *e) {
     const char *type = as_params_text(q.p, "type");
     bool f32 = strcmp(type, "f32") == 0;
-    if (!f32 && strcmp(type, "f64") != 0) return as_fail(e, AS_EUSAGE, "ceiling/fma needs type:f32 or type:f64");
+    if (!f32 && strcmp(type, "f64") != 0)
+        return as_fail(e, AS_EUSAGE, "ceiling/fma needs type:f32 or type:f64");
     double steps = q.cpu ? (double)as_ceiling_fma_steps_cpu(q.p)
                          : (double)AS_CEILING_FMA_THREADS * AS_CEILING_FMA_CHAINS * AS_CEILING_FMA_STEPS;
     w->operand[w->operands++] = (as_operand){"steps", AS_OUT, AS_MEM_DEVICE, AS_F64, AS_ZEROS, 1, 0};
@@ -91,7 +96,8 @@ static as_status describe_fma(question q, as_work *w, as_error *e) {
 static as_status describe_link(question q, as_work *w, as_error *e) {
     const char *dir = as_params_text(q.p, "dir");
     bool h2d = strcmp(dir, "h2d") == 0;
-    if (!h2d && strcmp(dir, "d2h") != 0) return as_fail(e, AS_EUSAGE, "ceiling/link needs dir:h2d or dir:d2h");
+    if (!h2d && strcmp(dir, "d2h") != 0)
+        return as_fail(e, AS_EUSAGE, "ceiling/link needs dir:h2d or dir:d2h");
     const int64_t bytes = AS_CEILING_LINK_BYTES;
     as_memory from = h2d ? AS_MEM_PINNED : AS_MEM_DEVICE, to = h2d ? AS_MEM_DEVICE : AS_MEM_PINNED;
     w->operand[w->operands++] = (as_operand){"source", AS_IN, from, AS_U8, AS_BITS, bytes, 1};
@@ -119,11 +125,16 @@ static as_status describe(const as_params *p, const as_variant *v, const as_devi
     question q = {p, d, strcmp(v->on, "cpu") == 0};
     AS_TRY(as_suite_check_common(p, d, e));
     *w = (as_work){0};
-    if (strcmp(v->name, "read") == 0) AS_TRY(describe_read(q, w, e));
-    else if (strcmp(v->name, "copy") == 0) AS_TRY(describe_copy(q, w, e));
-    else if (strcmp(v->name, "fma") == 0) AS_TRY(describe_fma(q, w, e));
-    else if (strcmp(v->name, "link") == 0) AS_TRY(describe_link(q, w, e));
-    else describe_launch(w);
+    if (strcmp(v->name, "read") == 0)
+        AS_TRY(describe_read(q, w, e));
+    else if (strcmp(v->name, "copy") == 0)
+        AS_TRY(describe_copy(q, w, e));
+    else if (strcmp(v->name, "fma") == 0)
+        AS_TRY(describe_fma(q, w, e));
+    else if (strcmp(v->name, "link") == 0)
+        AS_TRY(describe_link(q, w, e));
+    else
+        describe_launch(w);
     if (w->check == AS_CHECK_REFERENCE) {
         w->rows = w->columns = 1;
         w->tolerance = 0.25; /* outputs are whole numbers: any difference is at least 1 */
@@ -136,32 +147,40 @@ static as_status describe(const as_params *p, const as_variant *v, const as_devi
 static int add(as_ceiling_ref out[], int n, const char *variant, const char *axis, const char *value,
                const char *threads) {
     out[n].variant = variant;
-    if (threads) snprintf(out[n].axes, sizeof out[n].axes, "%s=%s;threads=%s", axis, value, threads);
-    else snprintf(out[n].axes, sizeof out[n].axes, "%s=%s", axis, value);
+    if (threads)
+        snprintf(out[n].axes, sizeof out[n].axes, "%s=%s;threads=%s", axis, value, threads);
+    else
+        snprintf(out[n].axes, sizeof out[n].axes, "%s=%s", axis, value);
     return n + 1;
 }
 
 static int cpu_ceilings(const as_bound *b, const as_work *w, const as_params *p, bool cold, as_ceiling_ref out[]) {
     const char *threads = as_params_has(p, "threads") ? as_params_text(p, "threads") : "1";
-    if (strncmp(b->ceiling, "flops.", 6) == 0) return add(out, 0, "fma", "type", b->ceiling + 6, threads);
-    if (strcmp(b->ceiling, "memory") != 0) return 0;
+    if (strncmp(b->ceiling, "flops.", 6) == 0)
+        return add(out, 0, "fma", "type", b->ceiling + 6, threads);
+    if (strcmp(b->ceiling, "memory") != 0)
+        return 0;
     as_levels l;
     as_error ignored;
-    if (as_levels_read(&l, &ignored) != AS_OK) return 0;
+    if (as_levels_read(&l, &ignored) != AS_OK)
+        return 0;
     int64_t count = as_params_has(p, "threads") ? as_params_int(p, "threads") : 1;
     const char *level = as_level_name(as_level_serving(&l, w->working_set_bytes, count, cold));
     return add(out, add(out, 0, "read", "level", level, threads), "copy", "level", level, threads);
 }
 
 static int cuda_ceilings(const as_bound *b, const as_work *w, const as_device *d, bool cold, as_ceiling_ref out[]) {
-    if (strncmp(b->ceiling, "flops.", 6) == 0) return add(out, 0, "fma", "type", b->ceiling + 6, NULL);
-    if (strncmp(b->ceiling, "link.", 5) == 0) return add(out, 0, "link", "dir", b->ceiling + 5, NULL);
+    if (strncmp(b->ceiling, "flops.", 6) == 0)
+        return add(out, 0, "fma", "type", b->ceiling + 6, NULL);
+    if (strncmp(b->ceiling, "link.", 5) == 0)
+        return add(out, 0, "link", "dir", b->ceiling + 5, NULL);
     if (strcmp(b->ceiling, "launch") == 0) {
         out[0].variant = "launch";
         out[0].axes[0] = '\0';
         return 1;
     }
-    if (strcmp(b->ceiling, "memory") != 0) return 0;
+    if (strcmp(b->ceiling, "memory") != 0)
+        return 0;
     if (!cold && (double)w->working_set_bytes <= 4.0 * (double)d->last_level_cache_bytes)
         return add(out, 0, "read", "level", "l2", NULL);
     return add(out, add(out, 0, "read", "level", "hbm", NULL), "copy", "level", "hbm", NULL);
@@ -169,8 +188,10 @@ static int cuda_ceilings(const as_bound *b, const as_work *w, const as_device *d
 
 int as_ceilings_for(const as_bound *b, const as_work *w, const as_params *p, const as_device *d, bool cold,
                     as_ceiling_ref out[AS_MAX_CEILING_REFS]) {
-    if (strcmp(d->driver->kind, "cpu") == 0) return cpu_ceilings(b, w, p, cold, out);
-    if (strcmp(d->driver->kind, "cuda") == 0) return cuda_ceilings(b, w, d, cold, out);
+    if (strcmp(d->driver->kind, "cpu") == 0)
+        return cpu_ceilings(b, w, p, cold, out);
+    if (strcmp(d->driver->kind, "cuda") == 0)
+        return cuda_ceilings(b, w, d, cold, out);
     return 0;
 }
 

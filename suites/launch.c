@@ -46,7 +46,8 @@ static as_status check(const as_params *p, const as_variant *v, const as_device 
     const char *kernel = as_params_text(p, "kernel");
     int64_t chain = as_params_int(p, "chain");
     enum { LONGEST = 100000 };
-    if (chain < 1 || chain > LONGEST) return as_fail(e, AS_EUSAGE, "launch: chain is 1 to %d", LONGEST);
+    if (chain < 1 || chain > LONGEST)
+        return as_fail(e, AS_EUSAGE, "launch: chain is 1 to %d", LONGEST);
     if (strcmp(kernel, "empty") != 0 && strcmp(kernel, "10us") != 0)
         return as_fail(e, AS_EUSAGE, "launch: kernel is empty or 10us, not '%s'", kernel);
     if (strcmp(as_params_text(p, "cache"), "warm") != 0)
@@ -57,11 +58,20 @@ static as_status check(const as_params *p, const as_variant *v, const as_device 
 }
 
 /* Rough nanoseconds of one kernel or task and of one operation; for the planner only. */
-typedef struct guess { const char *variant; double each_ns, whole_ns; } guess;
+typedef struct guess {
+    const char *variant;
+    double each_ns, whole_ns;
+} guess;
 static const guess guesses[] = {
-    {"direct", 2, 0},          {"pool", 2000, 0},      {"openmp", 2000, 0},
-    {"static_plan", 3, 2000},  {"eager", 4000, 0},     {"eager_sync", 9000, 0},
-    {"graph", 800, 8000},      {"graph_instantiate", 800, 30000}, {"graph_first_launch", 3000, 60000},
+    {"direct", 2, 0},
+    {"pool", 2000, 0},
+    {"openmp", 2000, 0},
+    {"static_plan", 3, 2000},
+    {"eager", 4000, 0},
+    {"eager_sync", 9000, 0},
+    {"graph", 800, 8000},
+    {"graph_instantiate", 800, 30000},
+    {"graph_first_launch", 3000, 60000},
 };
 
 static double predict(const as_variant *v, double chain, bool spins) {
@@ -82,10 +92,14 @@ static as_status describe(const as_params *p, const as_variant *v, const as_devi
     w->item = cuda ? "kernel" : "task";
     /* Kernels of 10 us hide the cost of starting the next one: only the time that they spend by construction is a
      * strict floor. */
-    if (builds) w->no_ceiling = "building a graph has no measured limit";
-    else if (spins) w->fixed_ns = (double)chain * AS_LAUNCH_SPIN_NS;
-    else if (cuda) w->bound[w->bounds++] = (as_bound){"launch", (double)chain};
-    else w->no_ceiling = "starting a task on the host has no measured limit";
+    if (builds)
+        w->no_ceiling = "building a graph has no measured limit";
+    else if (spins)
+        w->fixed_ns = (double)chain * AS_LAUNCH_SPIN_NS;
+    else if (cuda)
+        w->bound[w->bounds++] = (as_bound){"launch", (double)chain};
+    else
+        w->no_ceiling = "starting a task on the host has no measured limit";
     w->check = AS_CHECK_EFFECT;
     w->expected_count = as_launch_expected(v->name, chain);
     w->predicted_ns = predict(v, (double)chain, spins);

@@ -14,8 +14,8 @@ static const as_axis axes[] = {
 };
 
 static const as_variant variants[] = {
-    AS_MATMUL_CPU(AS_ROW_CPU)               //
-    AS_MATMUL_CPU_STATE(AS_ROW_CPU_STATE)   //
+    AS_MATMUL_CPU(AS_ROW_CPU)             //
+    AS_MATMUL_CPU_STATE(AS_ROW_CPU_STATE) //
 #ifdef ASSAY_CUDA
     AS_MATMUL_CUDA(AS_ROW_CUDA)                 //
     AS_MATMUL_CUDA_LIBRARY(AS_ROW_CUDA_LIBRARY) //
@@ -50,7 +50,10 @@ static const as_point points[] = {
 
 /* Rough rates for the planner only: floating-point operations a nanosecond, on the slow side of what a variant does,
  * and nanoseconds of a call that does nothing. */
-typedef struct guess { const char *on, *variant; double flops_per_ns, call_ns; } guess;
+typedef struct guess {
+    const char *on, *variant;
+    double flops_per_ns, call_ns;
+} guess;
 static const guess guesses[] = {
     {"cpu", "naive", 0.5, 20},       {"cpu", "tiled", 25, 2000},      {"cpu", "openblas", 25, 2000},
     {"cuda", "naive", 400, 3000},    {"cuda", "tiled16", 5000, 3000}, {"cuda", "tiled32", 5000, 3000},
@@ -65,15 +68,21 @@ static double predict(const as_variant *v, double flops) {
 }
 
 static as_operand matrix(const char *name, as_role role, int64_t count, uint32_t key) {
-    return (as_operand){.name = name, .role = role, .memory = AS_MEM_DEVICE, .type = AS_F32, .dist = AS_NORMAL,
-                        .count = count, .key = key};
+    return (as_operand){.name = name,
+                        .role = role,
+                        .memory = AS_MEM_DEVICE,
+                        .type = AS_F32,
+                        .dist = AS_NORMAL,
+                        .count = count,
+                        .key = key};
 }
 
 static as_status describe(const as_params *p, const as_variant *v, const as_device *d, as_work *w, as_error *e) {
     AS_TRY(as_suite_check_common(p, d, e));
     as_matmul_shape s = as_matmul_shape_of(p);
     const int64_t limit = 1 << 20; /* products of two sides stay far below 2^63, offsets in bytes too */
-    if (s.n == 0) return as_fail(e, AS_EUSAGE, "matmul: n must be given (n:1024)");
+    if (s.n == 0)
+        return as_fail(e, AS_EUSAGE, "matmul: n must be given (n:1024)");
     if (s.m > limit || s.n > limit || s.k > limit)
         return as_fail(e, AS_EUSAGE, "matmul: n, m and k go up to %lld", (long long)limit);
     if (strcmp(v->on, "cpu") == 0 && strcmp(v->name, "naive") == 0 && as_params_int(p, "threads") != 1)

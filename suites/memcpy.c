@@ -50,7 +50,8 @@ static as_status check(const as_params *p, const as_variant *v, const as_device 
     bool cpu = strcmp(v->on, "cpu") == 0;
     as_memcpy_dir dir = as_memcpy_dir_of(p);
     const char *memory = as_params_text(p, "memory");
-    if (as_params_int(p, "bytes") == 0) return as_fail(e, AS_EUSAGE, "memcpy: bytes must be given (bytes:4096)");
+    if (as_params_int(p, "bytes") == 0)
+        return as_fail(e, AS_EUSAGE, "memcpy: bytes must be given (bytes:4096)");
     if (dir == AS_DIR_UNKNOWN)
         return as_fail(e, AS_EUSAGE, "memcpy: dir is h2h, h2d, d2h or d2d, not '%s'", as_params_text(p, "dir"));
     if (cpu != (dir == AS_H2H))
@@ -80,7 +81,8 @@ static as_status describe(const as_params *p, const as_variant *v, const as_devi
     as_memory host = strcmp(as_params_text(p, "memory"), "pinned") == 0 ? AS_MEM_PINNED : AS_MEM_PAGEABLE;
     bool from_host = dir == AS_H2D, to_host = dir == AS_D2H, link = from_host || to_host;
     *w = (as_work){0};
-    w->operand[w->operands++] = (as_operand){"source", AS_IN, from_host ? host : AS_MEM_DEVICE, AS_U8, AS_BITS, bytes, 1};
+    w->operand[w->operands++] =
+        (as_operand){"source", AS_IN, from_host ? host : AS_MEM_DEVICE, AS_U8, AS_BITS, bytes, 1};
     w->operand[w->operands++] =
         (as_operand){"destination", AS_OUT, to_host ? host : AS_MEM_DEVICE, AS_U8, AS_BITS, bytes, 0};
     w->bytes_read = (double)bytes;

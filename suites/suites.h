@@ -7,8 +7,9 @@
 
 /* Axes that every suite has, with the harness's meaning. */
 #define AS_AXIS_THREADS                                                                                                \
-    {"threads", "1", true, true, "threads", "cpu only: threads of the team; all = one for each core"}
-#define AS_AXIS_CACHE {"cache", "warm", false, false, "", "warm: operands as the last operation left them; cold: rotated"}
+    { "threads", "1", true, true, "threads", "cpu only: threads of the team; all = one for each core" }
+#define AS_AXIS_CACHE                                                                                                  \
+    { "cache", "warm", false, false, "", "warm: operands as the last operation left them; cold: rotated" }
 
 extern const as_suite as_matmul_suite;
 extern const as_suite as_memcpy_suite;

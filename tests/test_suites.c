@@ -39,10 +39,12 @@ static int n_cases;
 
 static bool listed(const char *list, const char *name) {
     char copy[256], *rest = copy;
-    if (strcmp(list, "*") == 0) return true;
+    if (strcmp(list, "*") == 0)
+        return true;
     snprintf(copy, sizeof copy, "%s", list);
     for (char *item; (item = strsep(&rest, ","));)
-        if (strcmp(item, name) == 0) return true;
+        if (strcmp(item, name) == 0)
+            return true;
     return false;
 }
 
@@ -54,7 +56,8 @@ static void add_case(const as_suite *s, const as_variant *v, const as_point *poi
     as_case_id(f->id, s->name, v->name, p, d->name);
     f->from = point->from;
     f->on_cpu = d == &cpu;
-    if (s->describe(p, v, d, &f->work, &e) != AS_OK) fail_msg("%s: %s", f->id, e.message);
+    if (s->describe(p, v, d, &f->work, &e) != AS_OK)
+        fail_msg("%s: %s", f->id, e.message);
 }
 
 /* Cross product of the axes that `rest` still names. */
@@ -70,7 +73,8 @@ static void expand(const as_suite *s, const as_variant *v, const as_point *point
     assert_non_null(values);
     for (char *value; (value = strsep(&values, ","));) {
         as_error e;
-        if (as_params_set(&p, name, value, &e) != AS_OK) fail_msg("%s: %s", s->name, e.message);
+        if (as_params_set(&p, name, value, &e) != AS_OK)
+            fail_msg("%s: %s", s->name, e.message);
         expand(s, v, point, p, rest + length + (rest[length] == ';'));
     }
 }
@@ -78,14 +82,17 @@ static void expand(const as_suite *s, const as_variant *v, const as_point *point
 static int read_tables(void **state) {
     (void)state;
     cases = calloc(MAX_CASES, sizeof *cases);
-    if (!cases) return -1;
+    if (!cases)
+        return -1;
     for (int i = 0; i < SUITES; i++)
         for (const as_point *point = suites[i]->points; point->variants; point++)
             for (const as_variant *v = suites[i]->variants; v->name; v++) {
                 as_params p;
                 as_error e;
-                if (strcmp(v->on, point->on) != 0 || !listed(point->variants, v->name)) continue;
-                if (as_params_init(&p, suites[i]->axes, suites[i]->n_axes, &e) != AS_OK) return -1;
+                if (strcmp(v->on, point->on) != 0 || !listed(point->variants, v->name))
+                    continue;
+                if (as_params_init(&p, suites[i]->axes, suites[i]->n_axes, &e) != AS_OK)
+                    return -1;
                 expand(suites[i], v, point, p, point->axes);
             }
     return 0;
@@ -99,7 +106,8 @@ static int free_tables(void **state) {
 
 static bool has_variants_on(const as_suite *s, const char *on) {
     for (const as_variant *v = s->variants; v->name; v++)
-        if (strcmp(v->on, on) == 0) return true;
+        if (strcmp(v->on, on) == 0)
+            return true;
     return false;
 }
 
@@ -107,14 +115,16 @@ static void points_name_variants_that_exist(void **state) {
     (void)state;
     for (int i = 0; i < SUITES; i++)
         for (const as_point *point = suites[i]->points; point->variants; point++) {
-            if (!has_variants_on(suites[i], point->on)) continue; /* built without that device */
+            if (!has_variants_on(suites[i], point->on))
+                continue; /* built without that device */
             char copy[256], *rest = copy;
             snprintf(copy, sizeof copy, "%s", point->variants);
             for (char *name; (name = strsep(&rest, ","));) {
                 bool exists = strcmp(name, "*") == 0;
                 for (const as_variant *v = suites[i]->variants; v->name; v++)
                     exists |= strcmp(v->on, point->on) == 0 && strcmp(v->name, name) == 0;
-                if (!exists) fail_msg("%s: no variant %s on %s", suites[i]->name, name, point->on);
+                if (!exists)
+                    fail_msg("%s: no variant %s on %s", suites[i]->name, name, point->on);
             }
         }
 }
@@ -124,14 +134,16 @@ static void ids_are_unique(void **state) {
     assert_true(n_cases > 100);
     for (int i = 0; i < n_cases; i++)
         for (int j = 0; j < i; j++)
-            if (strcmp(cases[i].id, cases[j].id) == 0) fail_msg("%s stands twice in the points", cases[i].id);
+            if (strcmp(cases[i].id, cases[j].id) == 0)
+                fail_msg("%s stands twice in the points", cases[i].id);
 }
 
 static void quick_plan_is_small(void **state) {
     (void)state;
     int on_cpu = 0, on_cuda = 0;
     for (int i = 0; i < n_cases; i++) {
-        if (cases[i].from != AS_QUICK) continue;
+        if (cases[i].from != AS_QUICK)
+            continue;
         *(cases[i].on_cpu ? &on_cpu : &on_cuda) += 1;
         if (!(cases[i].work.predicted_ns > 0 && cases[i].work.predicted_ns <= 1e8))
             fail_msg("%s is predicted to take %g ns", cases[i].id, cases[i].work.predicted_ns);
@@ -149,13 +161,17 @@ static void works_are_complete(void **state) {
         bool good = w->convention && w->predicted_ns > 0 && (w->bounds > 0 || w->fixed_ns > 0 || w->no_ceiling);
         if (w->check == AS_CHECK_REFERENCE)
             good &= w->tolerance > 0 && w->operand[w->operands - 1].count == w->rows * w->columns;
-        if (w->check == AS_CHECK_COPY) good &= w->operand[0].count == w->operand[w->operands - 1].count;
-        if (w->check == AS_CHECK_EFFECT) good &= w->expected_count > 0;
-        for (int k = 0; k < w->bounds; k++) good &= w->bound[k].amount > 0;
+        if (w->check == AS_CHECK_COPY)
+            good &= w->operand[0].count == w->operand[w->operands - 1].count;
+        if (w->check == AS_CHECK_EFFECT)
+            good &= w->expected_count > 0;
+        for (int k = 0; k < w->bounds; k++)
+            good &= w->bound[k].amount > 0;
         for (int k = 0; k < w->operands; k++)
             for (int other = 0; other < k; other++)
                 good &= w->operand[k].role != AS_IN || w->operand[k].key != w->operand[other].key;
-        if (!good) fail_msg("%s: its description lacks something", cases[i].id);
+        if (!good)
+            fail_msg("%s: its description lacks something", cases[i].id);
     }
 }
 
@@ -164,7 +180,8 @@ static void works_are_complete(void **state) {
 static as_status describe(const as_suite *s, const char *variant, const char *axes, const as_device *d, as_params *p,
                           as_work *w) {
     const as_variant *v = s->variants;
-    while (v->name && (strcmp(v->name, variant) != 0 || strcmp(v->on, d->driver->kind) != 0)) v++;
+    while (v->name && (strcmp(v->name, variant) != 0 || strcmp(v->on, d->driver->kind) != 0))
+        v++;
     /* Formulas depend on name and device of a variant only: they hold in builds without it too. */
     as_variant absent = {.name = variant, .on = d->driver->kind};
     as_error e = {0};
@@ -175,17 +192,20 @@ static as_status describe(const as_suite *s, const char *variant, const char *ax
         char *value = strchr(pair, '=');
         assert_non_null(value);
         *value++ = '\0';
-        if (as_params_set(p, pair, value, &e) != AS_OK) fail_msg("%s", e.message);
+        if (as_params_set(p, pair, value, &e) != AS_OK)
+            fail_msg("%s", e.message);
     }
     as_status status = s->describe(p, v->name ? v : &absent, d, w, &e);
-    if (status != AS_OK) assert_true(strlen(e.message) > 10);
+    if (status != AS_OK)
+        assert_true(strlen(e.message) > 10);
     return status;
 }
 
 static as_work work_of(const as_suite *s, const char *variant, const char *axes, const as_device *d) {
     as_params p;
     as_work w;
-    if (describe(s, variant, axes, d, &p, &w) != AS_OK) fail_msg("%s/%s %s is refused", s->name, variant, axes);
+    if (describe(s, variant, axes, d, &p, &w) != AS_OK)
+        fail_msg("%s/%s %s is refused", s->name, variant, axes);
     return w;
 }
 
@@ -228,7 +248,11 @@ static void formulas_hold(void **state) {
 
 static void senseless_parameters_are_usage_errors(void **state) {
     (void)state;
-    const struct { const as_suite *suite; const char *variant, *axes; const as_device *d; } bad[] = {
+    const struct {
+        const as_suite *suite;
+        const char *variant, *axes;
+        const as_device *d;
+    } bad[] = {
         {&as_matmul_suite, "tiled", "", &cpu},
         {&as_matmul_suite, "naive", "n=4;threads=all", &cpu},
         {&as_matmul_suite, "tiled", "n=4;threads=0", &cpu},
@@ -265,8 +289,13 @@ static void senseless_parameters_are_usage_errors(void **state) {
 /* ---- ceilings ---- */
 
 /* Two packages of 8 cores: 32 KiB, 1 MiB, 32 MiB. */
-static const as_levels machine = {.l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .l3_bytes = 32 << 20, .l3_instances = 2,
-                                  .l3_cores = 8, .cores = 16, .memory_bytes = INT64_C(64) << 30};
+static const as_levels machine = {.l1_bytes = 32 << 10,
+                                  .l2_bytes = 1 << 20,
+                                  .l3_bytes = 32 << 20,
+                                  .l3_instances = 2,
+                                  .l3_cores = 8,
+                                  .cores = 16,
+                                  .memory_bytes = INT64_C(64) << 30};
 
 static void level_follows_working_set(void **state) {
     (void)state;
@@ -333,16 +362,19 @@ static void every_bound_finds_its_resource(void **state) {
         as_params p, cp;
         as_error e;
         assert_int_equal(as_params_init(&p, as_matmul_suite.axes, as_matmul_suite.n_axes, &e), AS_OK);
-        if (strstr(cases[i].id, "threads:all")) assert_int_equal(as_params_set(&p, "threads", "all", &e), AS_OK);
+        if (strstr(cases[i].id, "threads:all"))
+            assert_int_equal(as_params_set(&p, "threads", "all", &e), AS_OK);
         for (int k = 0; k < cases[i].work.bounds; k++) {
             as_ceiling_ref ref[AS_MAX_CEILING_REFS];
             const as_bound *b = &cases[i].work.bound[k];
             int n = as_ceilings_for(b, &cases[i].work, &p, d, false, ref);
-            if (n == 0) fail_msg("%s: nothing serves %s", cases[i].id, b->ceiling);
+            if (n == 0)
+                fail_msg("%s: nothing serves %s", cases[i].id, b->ceiling);
             for (int r = 0; r < n; r++, seen++) {
                 as_work w;
                 as_status s = describe(&as_ceiling_suite, ref[r].variant, ref[r].axes, d, &cp, &w);
-                if (s != AS_OK) fail_msg("%s: ceiling %s %s is refused", cases[i].id, ref[r].variant, ref[r].axes);
+                if (s != AS_OK)
+                    fail_msg("%s: ceiling %s %s is refused", cases[i].id, ref[r].variant, ref[r].axes);
                 assert_int_equal(w.bounds, 1);
                 assert_string_equal(w.bound[0].ceiling, b->ceiling);
                 assert_true(w.bound[0].amount > 0);

@@ -27,12 +27,14 @@ static as_status level_bytes(as_level level, const as_levels *l, bool one, int64
     case AS_LEVEL_L1: *out = l->l1_bytes / 2; return AS_OK;
     case AS_LEVEL_L2: *out = l->l2_bytes / 2; return AS_OK;
     case AS_LEVEL_L3: /* neighbours use it too, other guests of the host among them: a quarter stays resident */
-        if (!l->l3_bytes) return as_fail(e, AS_EABSENT, "this machine shows no third-level cache");
+        if (!l->l3_bytes)
+            return as_fail(e, AS_EABSENT, "this machine shows no third-level cache");
         *out = smaller(l->l3_bytes / 4, 64 * mib) * instances;
         return AS_OK;
     case AS_LEVEL_DRAM: {
         int64_t bytes = 4 * l->l3_bytes * instances;
-        if (bytes < 256 * mib) bytes = 256 * mib;
+        if (bytes < 256 * mib)
+            bytes = 256 * mib;
         *out = smaller(smaller(bytes, 1024 * mib), l->memory_bytes / 8);
         return AS_OK;
     }
@@ -59,7 +61,9 @@ as_status as_ceiling_size_cpu(const as_params *p, as_ceiling_cpu_size *out, as_e
 
 /* ---- read and copy ---- */
 
-typedef struct partial { _Alignas(LINE) uint64_t value; } partial;
+typedef struct partial {
+    _Alignas(LINE) uint64_t value;
+} partial;
 
 typedef struct stream_state {
     as_ceiling_cpu_size size; /* bytes: of one operand */
@@ -75,7 +79,8 @@ typedef struct stream_state {
 
 static void stream_finish(void *state) {
     stream_state *s = state;
-    if (!s) return;
+    if (!s)
+        return;
     free(s->partial);
     free(s);
 }
@@ -87,7 +92,8 @@ static as_status stream_prepare(const as_call *call, bool copies, stream_state *
     AS_TRY(as_levels_read(&l, e));
     AS_TRY(as_ceiling_size_cpu(call->params, &size, e));
     stream_state *s = calloc(1, sizeof *s);
-    if (!s) return as_fail(e, AS_ENOMEM, "no memory for the state of a ceiling");
+    if (!s)
+        return as_fail(e, AS_ENOMEM, "no memory for the state of a ceiling");
     s->members = as_team_size(call->team);
     s->partial = aligned_alloc(LINE, (size_t)s->members * sizeof *s->partial);
     if (!s->partial) {
@@ -95,7 +101,8 @@ static as_status stream_prepare(const as_call *call, bool copies, stream_state *
         return as_fail(e, AS_ENOMEM, "no memory for the state of a ceiling");
     }
     s->size = size;
-    if (copies) s->size.bytes = as_ceiling_copy_bytes(size);
+    if (copies)
+        s->size.bytes = as_ceiling_copy_bytes(size);
     s->group = level == AS_LEVEL_L3 ? l.l3_cores : 1;
     s->sum = as_stream_sum(as_isa_best());
     s->copy = level == AS_LEVEL_DRAM ? as_stream_copy_nt(as_isa_best()) : as_stream_copy_temporal(as_isa_best());
@@ -104,7 +111,9 @@ static as_status stream_prepare(const as_call *call, bool copies, stream_state *
 }
 
 /* The part of [0, count) that a member takes in this operation. */
-typedef struct part { int64_t from, to; } part;
+typedef struct part {
+    int64_t from, to;
+} part;
 
 static part part_of(int64_t count, int member, int size) {
     return (part){count * member / size, count * (member + 1) / size};
@@ -122,7 +131,8 @@ static void read_member(int member, int size, void *context) {
     if (s->size.chunks) {
         int64_t chunk = s->size.bytes / s->size.chunks;
         part p = part_of(s->size.chunks, member, size);
-        for (int64_t c = p.from; c < p.to; c++) sum += s->sum(s->from + c * chunk, (size_t)chunk, s->size.passes);
+        for (int64_t c = p.from; c < p.to; c++)
+            sum += s->sum(s->from + c * chunk, (size_t)chunk, s->size.passes);
     } else {
         part p = part_of(s->size.bytes / PIECE, moved_on(s, member, size), size);
         sum = s->sum(s->from + p.from * PIECE, (size_t)((p.to - p.from) * PIECE), 1);
@@ -156,7 +166,8 @@ as_status as_ceiling_read_cpu(const as_call *call, as_error *e) {
     as_team_run(call->team, read_member, s);
     s->operation++;
     uint32_t sum = 0;
-    for (int i = 0; i < s->members; i++) sum += (uint32_t)s->partial[i].value;
+    for (int i = 0; i < s->members; i++)
+        sum += (uint32_t)s->partial[i].value;
     *(uint32_t *)call->operand[1] = sum;
     return AS_OK;
 }

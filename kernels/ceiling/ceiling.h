@@ -47,7 +47,9 @@ enum {
 };
 
 /* Bytes and passes of a bandwidth ceiling. One operation covers the `bytes` of each operand `passes` times. */
-typedef struct as_ceiling_size { int64_t bytes, passes; } as_ceiling_size;
+typedef struct as_ceiling_size {
+    int64_t bytes, passes;
+} as_ceiling_size;
 
 /* On a device, by its last-level cache: level l2: half of it, many passes; hbm: at least 1 GiB and 4 times it. */
 static inline as_ceiling_size as_ceiling_size_cuda(const as_params *p, const as_device *d) {
@@ -58,7 +60,8 @@ static inline as_ceiling_size as_ceiling_size_cuda(const as_params *p, const as_
         s.passes = 64;
     } else {
         s.bytes = (int64_t)1 << 30;
-        if (s.bytes < 4 * cache) s.bytes = 4 * cache;
+        if (s.bytes < 4 * cache)
+            s.bytes = 4 * cache;
         s.passes = 1;
     }
     return s;
@@ -69,7 +72,9 @@ enum { AS_CEILING_LINK_BYTES = 512 << 20 };
 
 /* Per level on the CPU, from the topology: docs/method.md. `bytes` in all, in `chunks` private pieces for l1 and l2
  * (each covered `passes` times in a row); chunks = 0 where one range is shared out in one pass. */
-typedef struct as_ceiling_cpu_size { int64_t bytes, passes, chunks; } as_ceiling_cpu_size;
+typedef struct as_ceiling_cpu_size {
+    int64_t bytes, passes, chunks;
+} as_ceiling_cpu_size;
 as_status as_ceiling_size_cpu(const as_params *p, as_ceiling_cpu_size *out, as_error *e) AS_MUST_CHECK;
 /* Of these, each operand of a copy takes half: 4 KiB pieces, the same for every chunk. */
 static inline int64_t as_ceiling_copy_bytes(as_ceiling_cpu_size s) {

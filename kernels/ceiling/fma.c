@@ -23,18 +23,21 @@ typedef double (*fma_fn)(int64_t iterations);
 static volatile float zero_f32 = 0, one_f32 = 1;
 static volatile double zero_f64 = 0, one_f64 = 1;
 
-#define DEFINE_FMA(name, target, type, width, zero, one)                                                                   \
+#define DEFINE_FMA(name, target, type, width, zero, one)                                                               \
     typedef type name##_vector __attribute__((vector_size(width)));                                                    \
     target static double name(int64_t iterations) {                                                                    \
         const type scale = one, step = one;                                                                            \
         double done = 0;                                                                                               \
         for (int64_t left = iterations; left > 0; left -= BLOCK) {                                                     \
             name##_vector x[CHAINS];                                                                                   \
-            for (int c = 0; c < CHAINS; c++) x[c] = (name##_vector){0} + zero;                                                \
-            for (int64_t i = left < BLOCK ? left : BLOCK; i > 0; i--)                                                  \
-                for (int c = 0; c < CHAINS; c++) x[c] = x[c] * scale + step;                                           \
             for (int c = 0; c < CHAINS; c++)                                                                           \
-                for (size_t lane = 0; lane < (width) / sizeof(type); lane++) done += (double)x[c][lane];               \
+                x[c] = (name##_vector){0} + zero;                                                                      \
+            for (int64_t i = left < BLOCK ? left : BLOCK; i > 0; i--)                                                  \
+                for (int c = 0; c < CHAINS; c++)                                                                       \
+                    x[c] = x[c] * scale + step;                                                                        \
+            for (int c = 0; c < CHAINS; c++)                                                                           \
+                for (size_t lane = 0; lane < (width) / sizeof(type); lane++)                                           \
+                    done += (double)x[c][lane];                                                                        \
         }                                                                                                              \
         return done;                                                                                                   \
     }
@@ -49,7 +52,9 @@ DEFINE_FMA(f64_avx512, AS_TARGET_AVX512, double, 64, zero_f64, one_f64)
 static const fma_fn f32_by_isa[] = {f32_base, f32_avx2, f32_avx512};
 static const fma_fn f64_by_isa[] = {f64_base, f64_avx2, f64_avx512};
 
-typedef struct partial { _Alignas(LINE) double done; } partial;
+typedef struct partial {
+    _Alignas(LINE) double done;
+} partial;
 
 typedef struct fma_state {
     fma_fn run;
@@ -63,7 +68,8 @@ as_status as_ceiling_fma_prepare_cpu(const as_call *call, void **state, as_error
     bool f32 = strcmp(as_params_text(call->params, "type"), "f32") == 0;
     int64_t lanes = (INT64_C(16) << isa) / (f32 ? 4 : 8);
     fma_state *s = calloc(1, sizeof *s);
-    if (!s) return as_fail(e, AS_ENOMEM, "no memory for the state of a ceiling");
+    if (!s)
+        return as_fail(e, AS_ENOMEM, "no memory for the state of a ceiling");
     s->run = f32 ? f32_by_isa[isa] : f64_by_isa[isa];
     s->iterations = as_ceiling_fma_steps_cpu(call->params) / (CHAINS * lanes);
     s->members = as_team_size(call->team);
@@ -78,7 +84,8 @@ as_status as_ceiling_fma_prepare_cpu(const as_call *call, void **state, as_error
 
 void as_ceiling_fma_finish_cpu(void *state) {
     fma_state *s = state;
-    if (!s) return;
+    if (!s)
+        return;
     free(s->partial);
     free(s);
 }
@@ -94,7 +101,8 @@ as_status as_ceiling_fma_cpu(const as_call *call, as_error *e) {
     fma_state *s = call->state;
     as_team_run(call->team, fma_member, s);
     double done = 0;
-    for (int i = 0; i < s->members; i++) done += s->partial[i].done;
+    for (int i = 0; i < s->members; i++)
+        done += s->partial[i].done;
     *(double *)call->operand[0] = done;
     return AS_OK;
 }

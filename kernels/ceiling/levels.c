@@ -8,7 +8,8 @@ static const char *const names[] = {"l1", "l2", "l3", "dram"};
 
 as_level as_level_parse(const char *text) {
     for (int i = 0; i < AS_LEVEL_UNKNOWN; i++)
-        if (strcmp(text, names[i]) == 0) return (as_level)i;
+        if (strcmp(text, names[i]) == 0)
+            return (as_level)i;
     return AS_LEVEL_UNKNOWN;
 }
 
@@ -47,12 +48,17 @@ as_status as_levels_read(as_levels *out, as_error *e) {
 }
 
 as_level as_level_serving(const as_levels *l, int64_t working_set_bytes, int64_t threads, bool cold) {
-    if (cold) return AS_LEVEL_DRAM;
-    if (threads < 1) threads = l->cores;
+    if (cold)
+        return AS_LEVEL_DRAM;
+    if (threads < 1)
+        threads = l->cores;
     double share = (double)working_set_bytes / (double)threads;
-    if (share <= 1.5 * (double)l->l1_bytes) return AS_LEVEL_L1;
-    if (share <= (l->l3_bytes ? 1.5 : 4) * (double)l->l2_bytes) return AS_LEVEL_L2;
+    if (share <= 1.5 * (double)l->l1_bytes)
+        return AS_LEVEL_L1;
+    if (share <= (l->l3_bytes ? 1.5 : 4) * (double)l->l2_bytes)
+        return AS_LEVEL_L2;
     int64_t instances = threads <= l->l3_cores ? 1 : l->l3_instances;
-    if (l->l3_bytes && (double)working_set_bytes <= 4.0 * (double)(l->l3_bytes * instances)) return AS_LEVEL_L3;
+    if (l->l3_bytes && (double)working_set_bytes <= 4.0 * (double)(l->l3_bytes * instances))
+        return AS_LEVEL_L3;
     return AS_LEVEL_DRAM;
 }

@@ -14,7 +14,8 @@ as_status as_ceiling_reference(const as_reference *r, as_error *e) {
     }
     const uint32_t *words = r->input[0];
     uint32_t sum = 0;
-    for (int64_t i = 0; i < w->operand[0].count; i++) sum += words[i];
+    for (int64_t i = 0; i < w->operand[0].count; i++)
+        sum += words[i];
     uint64_t passes = (uint64_t)(w->bytes_read / (4.0 * (double)w->operand[0].count));
     r->expected[0] = (double)(uint32_t)(sum * passes);
     return AS_OK;

@@ -45,8 +45,9 @@ typedef struct as_nvml_reading {
     int processes; /* with a compute context on the device, this one included; -1 unknown */
 } as_nvml_reading;
 
-/* A reading costs at most about 2 ms: a query that proved slow is repeated only so often that it takes 1% of the
- * time, and no query starts once 1.5 ms have passed; the value of its last call stands in. */
+/* Made to stay under 2 ms: a query that proved to take over 0.3 ms is repeated only so often that it takes 1% of the
+ * time, and no query starts once 1.5 ms have passed; the value of its last call stands in. The first reading asks
+ * everything, and a single query that the driver answers slowly can still exceed the 2 ms. */
 void as_nvml_read(as_nvml *n, as_nvml_reading *out); /* n may be NULL: all unknown */
 
 #ifdef __cplusplus

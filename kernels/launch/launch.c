@@ -17,7 +17,9 @@
 enum { LINE = 64 };
 
 /* Executions by one member, alone on its cache line. */
-typedef struct tally { _Alignas(LINE) int64_t runs; } tally;
+typedef struct tally {
+    _Alignas(LINE) int64_t runs;
+} tally;
 
 typedef void (*task_fn)(tally *t);
 
@@ -43,7 +45,8 @@ static void task_spin_count(tally *t) {
 }
 
 static task_fn task_for(const as_call *call) {
-    if (as_launch_spins(call->params)) return call->counter ? task_spin_count : task_spin;
+    if (as_launch_spins(call->params))
+        return call->counter ? task_spin_count : task_spin;
     return call->counter ? task_count : task_empty;
 }
 
@@ -52,27 +55,33 @@ as_status as_launch_direct_cpu(const as_call *call, as_error *e) {
     tally t = {0};
     task_fn volatile task = task_for(call); /* read again before each call */
     int64_t chain = as_launch_chain_of(call->params);
-    for (int64_t i = 0; i < chain; i++) task(&t);
-    if (call->counter) *call->counter += (uint64_t)t.runs;
+    for (int64_t i = 0; i < chain; i++)
+        task(&t);
+    if (call->counter)
+        *call->counter += (uint64_t)t.runs;
     return AS_OK;
 }
 
 /* ---- variants on several threads ---- */
 
-typedef struct record { task_fn run; tally *argument; } record;
+typedef struct record {
+    task_fn run;
+    tally *argument;
+} record;
 
 typedef struct crew {
     int members;
     int64_t chain;
     task_fn volatile task;
-    tally *tally;   /* members */
-    int *cpu;       /* members: where each one runs */
-    record *plan;   /* members * chain, by member; static_plan only */
+    tally *tally; /* members */
+    int *cpu;     /* members: where each one runs */
+    record *plan; /* members * chain, by member; static_plan only */
 } crew;
 
 static void crew_free(void *state) {
     crew *c = state;
-    if (!c) return;
+    if (!c)
+        return;
     free(c->tally);
     free(c->cpu);
     free(c->plan);
@@ -81,17 +90,20 @@ static void crew_free(void *state) {
 
 static as_status crew_make(const as_call *call, bool with_plan, crew **out, as_error *e) {
     crew *c = calloc(1, sizeof *c);
-    if (!c) return as_fail(e, AS_ENOMEM, "no memory for the state of a launch case");
+    if (!c)
+        return as_fail(e, AS_ENOMEM, "no memory for the state of a launch case");
     c->members = as_team_size(call->team);
     c->chain = as_launch_chain_of(call->params);
     c->task = task_for(call);
     c->tally = aligned_alloc(LINE, (size_t)c->members * sizeof *c->tally);
     c->cpu = calloc((size_t)c->members, sizeof *c->cpu);
     size_t records = with_plan ? (size_t)c->members * (size_t)c->chain : 0;
-    if (with_plan) c->plan = malloc(records * sizeof *c->plan + 1);
+    if (with_plan)
+        c->plan = malloc(records * sizeof *c->plan + 1);
     if (!c->tally || !c->cpu || (with_plan && !c->plan)) {
         crew_free(c);
-        return as_fail(e, AS_ENOMEM, "no memory for a chain of %lld tasks", (long long)as_launch_chain_of(call->params));
+        return as_fail(e, AS_ENOMEM, "no memory for a chain of %lld tasks",
+                       (long long)as_launch_chain_of(call->params));
     }
     as_threads_cpus(call->team, c->cpu);
     for (size_t i = 0; i < records; i++)
@@ -101,16 +113,20 @@ static as_status crew_make(const as_call *call, bool with_plan, crew **out, as_e
 }
 
 static void begin(const as_call *call, crew *c) {
-    if (!call->counter) return;
-    for (int i = 0; i < c->members; i++) c->tally[i].runs = 0;
+    if (!call->counter)
+        return;
+    for (int i = 0; i < c->members; i++)
+        c->tally[i].runs = 0;
 }
 
 /* A task counts once, and only if every member ran it: unequal members leave the counter short. */
 static void end(const as_call *call, const crew *c) {
-    if (!call->counter) return;
+    if (!call->counter)
+        return;
     int64_t runs = c->tally[0].runs;
     for (int i = 1; i < c->members; i++)
-        if (c->tally[i].runs != runs) return;
+        if (c->tally[i].runs != runs)
+            return;
     *call->counter += (uint64_t)runs;
 }
 
@@ -129,7 +145,8 @@ as_status as_launch_pool_cpu(const as_call *call, as_error *e) {
     (void)e;
     crew *c = call->state;
     begin(call, c);
-    for (int64_t i = 0; i < c->chain; i++) as_team_run(call->team, pool_task, c);
+    for (int64_t i = 0; i < c->chain; i++)
+        as_team_run(call->team, pool_task, c);
     end(call, c);
     return AS_OK;
 }
@@ -138,7 +155,8 @@ static void plan_walk(int member, int size, void *context) {
     (void)size;
     const crew *c = context;
     const record *r = c->plan + member * c->chain;
-    for (int64_t i = 0; i < c->chain; i++) r[i].run(r[i].argument);
+    for (int64_t i = 0; i < c->chain; i++)
+        r[i].run(r[i].argument);
 }
 
 as_status as_launch_static_plan_prepare_cpu(const as_call *call, void **state, as_error *e) {
@@ -162,7 +180,8 @@ as_status as_launch_static_plan_cpu(const as_call *call, as_error *e) {
 static _Thread_local int pinned_to = -1;
 
 static void pin_once(int cpu) {
-    if (pinned_to == cpu) return;
+    if (pinned_to == cpu)
+        return;
     as_threads_pin(cpu);
     pinned_to = cpu;
 }
@@ -170,16 +189,18 @@ static void pin_once(int cpu) {
 static void start_openmp(void *context) {
     crew *c = context;
 #pragma omp parallel num_threads(c->members)
-    if (omp_get_thread_num() > 0) pin_once(c->cpu[omp_get_thread_num()]);
+    if (omp_get_thread_num() > 0)
+        pin_once(c->cpu[omp_get_thread_num()]);
 }
 
 as_status as_launch_openmp_prepare_cpu(const as_call *call, void **state, as_error *e) {
     crew *c;
     AS_TRY(crew_make(call, false, &c, e));
     omp_set_dynamic(0);
-    as_status s = omp_get_thread_limit() < c->members
-                      ? as_fail(e, AS_EENV, "OpenMP is limited to %d threads: unset OMP_THREAD_LIMIT", omp_get_thread_limit())
-                      : as_threads_spawn(call->team, start_openmp, c, e);
+    as_status s =
+        omp_get_thread_limit() < c->members
+            ? as_fail(e, AS_EENV, "OpenMP is limited to %d threads: unset OMP_THREAD_LIMIT", omp_get_thread_limit())
+            : as_threads_spawn(call->team, start_openmp, c, e);
     if (s != AS_OK) {
         crew_free(c);
         return s;
@@ -197,7 +218,8 @@ as_status as_launch_openmp_cpu(const as_call *call, as_error *e) {
 #pragma omp parallel num_threads(c->members)
         {
             int member = omp_get_thread_num();
-            if (member > 0) pin_once(c->cpu[member]);
+            if (member > 0)
+                pin_once(c->cpu[member]);
             c->task(&c->tally[member]);
         }
     }

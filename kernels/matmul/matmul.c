@@ -26,7 +26,8 @@ as_status as_matmul_naive_cpu(const as_call *call, as_error *e) {
     for (int64_t i = 0; i < s.m; i++)
         for (int64_t j = 0; j < s.n; j++) {
             float sum = 0;
-            for (int64_t k = 0; k < s.k; k++) sum += a[i * s.k + k] * b[k * s.n + j];
+            for (int64_t k = 0; k < s.k; k++)
+                sum += a[i * s.k + k] * b[k * s.n + j];
             c[i * s.n + j] = sum;
         }
     return AS_OK;
@@ -65,7 +66,10 @@ DEFINE_TILE(tile_base, , 4, 4, 2)
 DEFINE_TILE(tile_avx2, AS_TARGET_AVX2, 8, 6, 2)
 DEFINE_TILE(tile_avx512, AS_TARGET_AVX512, 16, 14, 2)
 
-typedef struct tile_kind { tile_fn run; int rows, columns; } tile_kind;
+typedef struct tile_kind {
+    tile_fn run;
+    int rows, columns;
+} tile_kind;
 
 static tile_kind tile_for(as_isa isa) {
     switch (isa) {
@@ -97,7 +101,8 @@ static void pack_b(float *out, const float *b, int64_t stride, int64_t depth, in
         int64_t w = at_most(n - j, columns);
         for (int64_t d = 0; d < depth; d++, out += columns) {
             memcpy(out, b + d * stride + j, (size_t)w * sizeof *b);
-            if (w < columns) memset(out + w, 0, (size_t)(columns - w) * sizeof *b);
+            if (w < columns)
+                memset(out + w, 0, (size_t)(columns - w) * sizeof *b);
         }
     }
 }
@@ -105,7 +110,8 @@ static void pack_b(float *out, const float *b, int64_t stride, int64_t depth, in
 /* depth x rows, missing rows zero. */
 static void pack_a(float *out, const float *a, int64_t stride, int64_t depth, int64_t m, int rows) {
     for (int64_t d = 0; d < depth; d++)
-        for (int i = 0; i < rows; i++) *out++ = i < m ? a[i * stride + d] : 0.0f;
+        for (int i = 0; i < rows; i++)
+            *out++ = i < m ? a[i * stride + d] : 0.0f;
 }
 
 static void store(float *c, int64_t stride, const float *tile, int64_t m, int64_t n, int columns, bool add) {
@@ -138,7 +144,8 @@ static void tiled_member(int member, int size, void *context) {
     int64_t panels = (s.m + t.rows - 1) / t.rows;
     int64_t from = panels * member / size * t.rows;
     int64_t to = at_most(panels * (member + 1) / size * t.rows, s.m);
-    if (from >= to) return;
+    if (from >= to)
+        return;
     for (int64_t n0 = 0; n0 < s.n; n0 += BLOCK_N)
         for (int64_t k0 = 0; k0 < s.k; k0 += BLOCK_K) {
             int64_t width = at_most(s.n - n0, BLOCK_N), depth = at_most(s.k - k0, BLOCK_K);
@@ -149,7 +156,8 @@ static void tiled_member(int member, int size, void *context) {
 
 as_status as_matmul_tiled_prepare_cpu(const as_call *call, void **state, as_error *e) {
     tiled_state *t = calloc(1, sizeof *t);
-    if (!t) return as_fail(e, AS_ENOMEM, "no memory for the state of matmul/tiled");
+    if (!t)
+        return as_fail(e, AS_ENOMEM, "no memory for the state of matmul/tiled");
     t->tile = tile_for(as_isa_best());
     t->members = as_team_size(call->team);
     t->buffer = aligned_alloc(64, (size_t)t->members * sizeof *t->buffer);
@@ -164,7 +172,8 @@ as_status as_matmul_tiled_prepare_cpu(const as_call *call, void **state, as_erro
 
 void as_matmul_tiled_finish_cpu(void *state) {
     tiled_state *t = state;
-    if (!t) return;
+    if (!t)
+        return;
     free(t->buffer);
     free(t);
 }
@@ -194,9 +203,11 @@ as_status as_matmul_openblas_prepare_cpu(const as_call *call, void **state, as_e
     *state = NULL;
     openblas_set_num_threads(size);
     if (openblas_get_num_threads() != size)
-        return as_fail(e, AS_EABSENT, "this OpenBLAS uses at most %d threads, not %d", openblas_get_num_threads(), size);
+        return as_fail(e, AS_EABSENT, "this OpenBLAS uses at most %d threads, not %d", openblas_get_num_threads(),
+                       size);
     float *x = calloc(2 * 256 * 256, sizeof *x);
-    if (!x) return as_fail(e, AS_ENOMEM, "no memory to start the threads of OpenBLAS");
+    if (!x)
+        return as_fail(e, AS_ENOMEM, "no memory to start the threads of OpenBLAS");
     as_status s = as_threads_spawn(call->team, start_openblas, x, e);
     free(x);
     return s;

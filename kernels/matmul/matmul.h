@@ -23,15 +23,16 @@ extern "C" {
     X(matmul, tiled16, AS_DETERMINISTIC | AS_CAPTURE, "16 x 16 tiles in shared memory")                                \
     X(matmul, tiled32, AS_DETERMINISTIC | AS_CAPTURE, "32 x 32 tiles in shared memory")
 
-#define AS_MATMUL_CUDA_LIBRARY(X)                                                                                      \
-    X(matmul, cublas, AS_DETERMINISTIC | AS_CAPTURE, "cublasSgemm, full fp32 (no TF32)")
+#define AS_MATMUL_CUDA_LIBRARY(X) X(matmul, cublas, AS_DETERMINISTIC | AS_CAPTURE, "cublasSgemm, full fp32 (no TF32)")
 
 AS_MATMUL_CPU(AS_PROTOTYPE_CPU)
 AS_MATMUL_CPU_STATE(AS_PROTOTYPE_CPU_STATE)
 AS_MATMUL_CUDA(AS_PROTOTYPE_CUDA)
 AS_MATMUL_CUDA_LIBRARY(AS_PROTOTYPE_CUDA_LIBRARY)
 
-typedef struct as_matmul_shape { int64_t m, n, k; } as_matmul_shape;
+typedef struct as_matmul_shape {
+    int64_t m, n, k;
+} as_matmul_shape;
 
 /* Axes n, m, k; m = 0 and k = 0 stand for n. */
 static inline as_matmul_shape as_matmul_shape_of(const as_params *p) {
@@ -39,8 +40,10 @@ static inline as_matmul_shape as_matmul_shape_of(const as_params *p) {
     s.n = as_params_int(p, "n");
     s.m = as_params_int(p, "m");
     s.k = as_params_int(p, "k");
-    if (s.m == 0) s.m = s.n;
-    if (s.k == 0) s.k = s.n;
+    if (s.m == 0)
+        s.m = s.n;
+    if (s.k == 0)
+        s.k = s.n;
     return s;
 }
 

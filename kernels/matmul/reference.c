@@ -13,7 +13,8 @@ as_status as_matmul_reference(const as_reference *r, as_error *e) {
         if (row < 0 || row >= s.m)
             return as_fail(e, AS_EFAIL, "reference of matmul: row %lld of %lld", (long long)row, (long long)s.m);
         double *expected = r->expected + x * s.n, *scale = r->scale + x * s.n;
-        for (int64_t j = 0; j < s.n; j++) expected[j] = scale[j] = 0;
+        for (int64_t j = 0; j < s.n; j++)
+            expected[j] = scale[j] = 0;
         for (int64_t k = 0; k < s.k; k++) {
             double left = a[row * s.k + k];
             const float *right = b + k * s.n;

@@ -21,8 +21,10 @@ static void copy_part(int member, int size, void *context) {
     const copy_job *job = context;
     int64_t lines = (job->bytes + 63) / 64;
     int64_t begin = lines * member / size * 64, end = lines * (member + 1) / size * 64;
-    if (end > job->bytes) end = job->bytes;
-    if (begin < end) job->copy(job->to + begin, job->from + begin, (size_t)(end - begin));
+    if (end > job->bytes)
+        end = job->bytes;
+    if (begin < end)
+        job->copy(job->to + begin, job->from + begin, (size_t)(end - begin));
 }
 
 static void copy_libc(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }

@@ -30,10 +30,14 @@ typedef enum as_memcpy_dir { AS_H2H, AS_H2D, AS_D2H, AS_D2D, AS_DIR_UNKNOWN } as
 
 static inline as_memcpy_dir as_memcpy_dir_of(const as_params *p) {
     const char *dir = as_params_text(p, "dir");
-    if (strcmp(dir, "h2h") == 0) return AS_H2H;
-    if (strcmp(dir, "h2d") == 0) return AS_H2D;
-    if (strcmp(dir, "d2h") == 0) return AS_D2H;
-    if (strcmp(dir, "d2d") == 0) return AS_D2D;
+    if (strcmp(dir, "h2h") == 0)
+        return AS_H2H;
+    if (strcmp(dir, "h2d") == 0)
+        return AS_H2D;
+    if (strcmp(dir, "d2h") == 0)
+        return AS_D2H;
+    if (strcmp(dir, "d2d") == 0)
+        return AS_D2D;
     return AS_DIR_UNKNOWN;
 }
 

@@ -10,9 +10,15 @@ holds "$work/nap.json" '.cases | length == 1 and .[0].status == "done" and (.[0]
 holds "$work/nap.json" '.cases[0].statistics.median_ns | . > 20e6 and . < 200e6'
 holds "$work/nap.json" '.cases[0].verification | .kind == "exit" and .status == "passed"'
 
-expect 0 "${run[@]}" --exec 'echo "two words, and a comma"' --name 'a, "b"' --out "$work/odd.json"
+expect 0 "${run[@]}" --exec 'echo "two words, and a comma"' --name words --out "$work/odd.json"
 strict "$work/odd.json"
 holds "$work/odd.json" '.cases[0].status == "done"'
+
+# The name becomes part of an id and of tables: quotes, commas, slashes and blanks are refused.
+for name in 'a, "b"' a/b 'a b' '' $'a\nb' '=1+1'; do
+    expect 2 "${run[@]}" --exec true --name "$name" --out "$work/none.json"
+    said name
+done
 
 # A program that fails has no number.
 expect 1 "${run[@]}" --exec false --name no --out "$work/false.json"
@@ -22,7 +28,6 @@ holds "$work/false.json" '.benchmarks == []'
 
 expect 2 "${run[@]}" --exec true --out "$work/none.json"
 expect 2 "${run[@]}" --exec '' --name none --out "$work/none.json"
-rc=0
-"${run[@]}" --exec /nosuch/program --name none --out "$work/none.json" >"$work/out" 2>"$work/err" || rc=$?
-[ "$rc" -eq 2 ] || [ "$rc" -eq 3 ] || fail "exit $rc for a program that is not there"
-grep -q nosuch "$work/err" || fail "the message does not name the program"
+expect 1 "${run[@]}" --exec /nosuch/program --name none --out "$work/absent.json"
+strict "$work/absent.json"
+holds "$work/absent.json" '.cases[0] | .status == "failed" and (.reason | contains("/nosuch/program"))'

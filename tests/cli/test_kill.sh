@@ -11,15 +11,15 @@ start() {
     setsid "$ASSAY" run "${plan[@]}" --out "$work/$1.json" >"$work/out" 2>"$work/err" </dev/null &
     pid=$!
 }
-# wait_rounds FILE N: until the journal holds N records; fails after 60 s or where the run ended before.
+# wait_rounds FILE N: until the journal holds N rounds; fails after 60 s or where the run ended before.
 wait_rounds() {
     local tries
     for ((tries = 0; tries < 1200; tries++)); do
-        if [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; then return; fi
+        if [ -e "$1" ] && [ "$(grep -c '"kind":"round"' "$1")" -ge "$2" ]; then return; fi
         kill -0 "$pid" 2>/dev/null || fail "the run ended before it could be stopped"
         sleep 0.05
     done
-    fail "no $2 records in $1 after 60 s"
+    fail "no $2 rounds in $1 after 60 s"
 }
 no_worker() {
     local tries
@@ -40,32 +40,44 @@ no_worker
 lines=$(grep -c '' "$journal")
 good=$(head -n "$((lines - 1))" "$journal" | jq -c . 2>/dev/null | wc -l)
 [ "$good" -eq $((lines - 1)) ] || fail "$good of $((lines - 1)) records are valid"
-cp "$journal" "$work/copy.journal"
+cp "$journal" "$work/copy.json.journal"
 
-expect 0 "$ASSAY" run "${plan[@]}" --resume "$journal" --out "$work/result.json"
+expect 0 "$ASSAY" run --resume "$journal"
 strict "$work/result.json"
 holds "$work/result.json" '(.cases | length > 0) and all(.cases[]; .status == "done")'
 # What was measured after the kill is a launch of its own, and what was measured before is kept.
 holds "$work/result.json" '[.cases[].rounds[].launch] | unique | length >= 2'
 
 # A record cut in the middle, as by a full disk or a power loss: the rest is used.
-head -c -7 "$work/copy.journal" >"$work/cut.journal"
-expect 0 "$ASSAY" run "${plan[@]}" --resume "$work/cut.journal" --out "$work/cut.json"
+head -c -7 "$work/copy.json.journal" >"$work/cut.json.journal"
+expect 0 "$ASSAY" run "${plan[@]}" --resume "$work/cut.json"
 strict "$work/cut.json"
 holds "$work/cut.json" 'all(.cases[]; .status == "done")'
 
 # Another plan, a spoilt journal, something else: refused, and the file is left as it was.
-expect 2 "$ASSAY" run "${plan[@]}" --seed 43 --resume "$work/copy.journal" --out "$work/other.json"
+expect 2 "$ASSAY" run "${plan[@]}" --seed 43 --resume "$work/copy.json.journal"
 said 'plan|seed'
-sed '2s/.*/{"spoilt": /' "$work/copy.journal" >"$work/spoilt.journal"
-cp "$work/spoilt.journal" "$work/spoilt.before"
-expect 2 "$ASSAY" run "${plan[@]}" --resume "$work/spoilt.journal" --out "$work/other.json"
-cmp -s "$work/spoilt.journal" "$work/spoilt.before" || fail "a refused journal was changed"
-printf 'no journal\n' >"$work/text"
-expect 2 "$ASSAY" run "${plan[@]}" --resume "$work/text" --out "$work/other.json"
-: >"$work/empty"
-expect 2 "$ASSAY" run "${plan[@]}" --resume "$work/empty" --out "$work/other.json"
-[ ! -e "$work/other.json" ] || fail "a refused resume wrote a result"
+spoilt() { # spoilt NAME REGEX: $work/NAME.json.journal is refused, and stays as it was
+    cp "$work/$1.json.journal" "$work/$1.before"
+    expect 2 "$ASSAY" run "${plan[@]}" --resume "$work/$1.json.journal"
+    said "$2"
+    cmp -s "$work/$1.json.journal" "$work/$1.before" || fail "a refused journal was changed: $1"
+    [ ! -e "$work/$1.json" ] || fail "a refused resume wrote a result: $1"
+}
+sed '4s/.*/{"spoilt": /' "$work/copy.json.journal" >"$work/line.json.journal"
+spoilt line 'line 4'
+sed '4s/.*/{"kind": "nosuch"}/' "$work/copy.json.journal" >"$work/kind.json.journal"
+spoilt kind 'line 4'
+sed '4s/.*/{"kind": "prepared", "case": 1000000, "launch": 0}/' "$work/copy.json.journal" >"$work/range.json.journal"
+spoilt range 'line 4'
+printf 'no journal\n' >"$work/text.json.journal"
+spoilt text 'journal'
+: >"$work/empty.json.journal"
+spoilt empty 'journal'
+
+# A run over an unfinished one would lose it: refused, with the way to go on.
+expect 2 "$ASSAY" run "${plan[@]}" --out "$work/copy.json"
+said '--resume'
 
 # SIGINT: what was measured so far is written whole, and the signal is told to the caller (130).
 start partial

@@ -28,11 +28,13 @@ if [ -z "$german" ] && command -v localedef >/dev/null && [ -e /usr/share/i18n/l
     mkdir -p "$work/locale"
     if localedef -i de_DE -f UTF-8 "$work/locale/de_DE.UTF-8" 2>/dev/null; then
         german=de_DE.UTF-8
-        export LOCPATH=$work/locale
+        LOCPATH=$work/locale
     fi
 fi
 if [ -n "$german" ]; then
-    LC_ALL=$german expect 0 "$ASSAY" run "${small[@]}" --rounds 2 --budget 20s --out "$work/german.json"
+    comma=$(env LC_ALL="$german" ${LOCPATH:+LOCPATH="$LOCPATH"} locale decimal_point)
+    [ "$comma" = , ] || fail "the German locale does not take effect"
+    expect 0 env LC_ALL="$german" ${LOCPATH:+LOCPATH="$LOCPATH"} "$ASSAY" run "${small[@]}" --rounds 2 --budget 20s --out "$work/german.json"
     strict "$work/german.json"
     holds "$work/german.json" '[.cases[].metrics[].value] | length > 0 and all(.[]; type == "number" and . > 0)'
 else

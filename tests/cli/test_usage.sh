@@ -32,7 +32,7 @@ for launches in 0 -1 x 1.5 99999999999999999999 2147483648 4294967297; do
     usage 'launches' run --launches "$launches" --out "$out"
 done
 for cpus in x 0- -1 3-1 0,,1 99999999999999999999; do
-    usage 'cpus' run --cpus "$cpus" --out "$out"
+    usage 'CPU|cpus' run --cpus "$cpus" --out "$out"
 done
 usage 'gpu' run --gpu x --out "$out"
 usage 'ceilings' run --ceilings maybe --out "$out"
