@@ -125,7 +125,7 @@ void start(as_gb_state *s) {
         fail_state(s, "the timing was left paused at the end of an iteration");
     if (s->flags & NOT_STARTED)
         start(s);
-    if (n < s->left) {
+    if (!(s->flags & FAILED) && n < s->left) {
         s->left -= n;
         return true;
     }

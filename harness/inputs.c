@@ -85,7 +85,7 @@ void as_inputs_release(as_inputs *in, void *p) {
 as_status as_device_checksum(as_device *device, const void *p, size_t bytes, uint64_t start, uint64_t *out, as_error *e) {
     enum { PART = 4 << 20 };
     const size_t head = bytes <= 2 * (size_t)PART ? bytes : PART, tail = bytes <= 2 * (size_t)PART ? 0 : PART;
-    char *host = malloc(head + 1);
+    char *host = calloc(head + 1, 1);
     if (!host)
         return as_fail(e, AS_ENOMEM, "out of memory");
     as_status s = head ? device->driver->copy(device, host, p, head, e) : AS_OK;

@@ -43,7 +43,7 @@ enum {
      * AS_CEILING_FMA_STEPS long. 2^20 threads fill any device evenly; a chain stays below 2^24, exact in f32. */
     AS_CEILING_FMA_THREADS = 1 << 20,
     AS_CEILING_FMA_CHAINS = 8,
-    AS_CEILING_FMA_STEPS = 1024,
+    AS_CEILING_FMA_STEPS = 4096, /* about 1 ms at 60 TFLOP/s */
 };
 
 /* Bytes and passes of a bandwidth ceiling. One operation covers the `bytes` of each operand `passes` times. */
@@ -51,15 +51,16 @@ typedef struct as_ceiling_size {
     int64_t bytes, passes;
 } as_ceiling_size;
 
-/* On a device, by its last-level cache: level l2: half of it, many passes; hbm: at least 1 GiB and 4 times it. */
+/* On a device, by its last-level cache: level l2: a quarter of it (some GPUs keep a copy of a line in each half),
+ * many passes; hbm: at least 2 GiB, so that start and tail of a launch stay under 1%, and 4 times the cache. */
 static inline as_ceiling_size as_ceiling_size_cuda(const as_params *p, const as_device *d) {
     as_ceiling_size s;
     int64_t cache = d->last_level_cache_bytes ? (int64_t)d->last_level_cache_bytes : (int64_t)32 << 20;
     if (strcmp(as_params_text(p, "level"), "l2") == 0) {
-        s.bytes = cache / 2 / 65536 * 65536;
+        s.bytes = cache / 4 / 65536 * 65536;
         s.passes = 64;
     } else {
-        s.bytes = (int64_t)1 << 30;
+        s.bytes = (int64_t)2 << 30;
         if (s.bytes < 4 * cache)
             s.bytes = 4 * cache;
         s.passes = 1;

@@ -50,6 +50,8 @@ OPEN = ("environment_variables", "mitigations", "parameters", "counters", "telem
 
 def test_every_key_is_required_and_no_other_is_allowed(check, document):
     """Each key of the format removed, and one added to each object: both refused."""
+    for key in ("cases", "ceilings", "benchmarks"):
+        del document[key][1:]  # the walk visits the first of each list alone
     removed = 0
     for path, keys in list(_every_required(document)):
         if path and path[-1] in OPEN:
