@@ -78,7 +78,7 @@ static as_status make_copy(as_bench *b, as_workshop *w, int copy, as_team *team,
     }
     as_call *c = &b->call[copy];
     *c = (as_call){.params = &b->params, .operand = operand, .device = &w->device, .stream = w->stream, .team = team,
-                   .extra = b->extra};
+                   .place = &w->placement, .extra = b->extra};
     if (b->variant->prepare)
         AS_TRY(b->variant->prepare(c, &c->state, e));
     b->prepared = copy + 1;

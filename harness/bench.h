@@ -27,6 +27,7 @@ typedef struct as_bench {
     char id[AS_ID_MAX];
     int copies;
     int prepared;     /* calls whose state is made */
+    int next;         /* copy that the next operation takes: goes on from sample to sample */
     as_call *call;    /* one a copy */
     void **operand;   /* copies x AS_MAX_OPERANDS */
     double extra[AS_MAX_EXTRA];

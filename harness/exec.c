@@ -1,10 +1,11 @@
 /* `--exec COMMAND --name X`: any program as a case. One operation is one start of the program, timed from spawn to
  * exit; CPU time, peak memory and exit status come from wait4. Verified by exit: status 0 and the same output. */
+#include "place.h"
 #include "plan.h"
-#include "process.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -64,6 +65,7 @@ static as_status split(const char *command, char **text, char ***argv, as_error 
 
 typedef struct exec_state {
     char *const *argv;
+    cpu_set_t own, all; /* this thread's one CPU; the placement, where the program runs */
     uint64_t output_hash; /* of the first run; all others must equal it */
     bool ran;
     char buffer[65536];
@@ -85,7 +87,9 @@ static as_status spawn(exec_state *x, int out, pid_t *pid, as_error *e) {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    sched_setaffinity(0, sizeof x->all, &x->all); /* the program inherits it */
     const int rc = posix_spawnp(pid, x->argv[0], &actions, NULL, x->argv, environ);
+    sched_setaffinity(0, sizeof x->own, &x->own);
     posix_spawn_file_actions_destroy(&actions);
     return rc == 0 ? AS_OK : as_fail_code(e, AS_EFAIL, rc, "cannot start '%s': %s", x->argv[0], strerror(rc));
 }
@@ -135,8 +139,11 @@ static as_status exec_prepare(const as_call *call, void **state, as_error *e) {
     exec_state *x = calloc(1, sizeof *x);
     if (!x)
         return as_fail(e, AS_ENOMEM, "out of memory");
-    (void)call;
     x->argv = current->argv;
+    sched_getaffinity(0, sizeof x->own, &x->own);
+    CPU_ZERO(&x->all);
+    for (int i = 0; i < call->place->cpus; i++)
+        CPU_SET((size_t)call->place->cpu[i], &x->all);
     *state = x;
     return AS_OK;
 }

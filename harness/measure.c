@@ -39,8 +39,10 @@ static as_status issue(as_bench *b, as_workshop *w, int64_t batch, as_error *e) 
         return w->device.driver->graph_launch(&w->device, b->graph, w->stream, e);
     const as_run_fn run = b->variant->run;
     const int copies = b->copies;
-    for (int64_t i = 0, copy = 0; i < batch; i++, copy = copy + 1 == copies ? 0 : copy + 1)
+    int copy = b->next; /* not from 0 at each sample: a cold case with a batch of 1 would stay on one copy */
+    for (int64_t i = 0; i < batch; i++, copy = copy + 1 == copies ? 0 : copy + 1)
         AS_TRY(run(&b->call[copy], e));
+    b->next = copy;
     return AS_OK;
 }
 
@@ -63,9 +65,14 @@ static as_status sample(as_bench *b, as_workshop *w, int64_t batch, double *prim
 
 /* ---- warm-up ---- */
 
+/* A graph holds its calls' copies for good: its batch is a multiple of the copies, so that a cold case stays cold. */
+static bool captures(const as_bench *b, const as_workshop *w) {
+    return (b->variant->flags & AS_CAPTURE) && w->device.driver->capture_begin && b->copies <= most_captured;
+}
+
 static as_status capture(as_bench *b, as_workshop *w, int64_t batch, as_error *e) {
     const as_device_driver *driver = w->device.driver;
-    if (!(b->variant->flags & AS_CAPTURE) || !driver->capture_begin || (b->graph && b->graph_batch == batch))
+    if (!captures(b, w) || batch % b->copies != 0 || (b->graph && b->graph_batch == batch))
         return AS_OK;
     if (b->graph)
         driver->graph_destroy(&w->device, b->graph);
@@ -84,9 +91,10 @@ static as_status capture(as_bench *b, as_workshop *w, int64_t batch, as_error *e
 /* Doubles the batch until a sample is long enough. A capturable kernel is captured from the first step on. */
 static as_status choose_batch(as_bench *b, as_workshop *w, int64_t *batch, double *op_ns, as_error *e) {
     const double enough = as_bench_device_clock(b, w) ? device_sample_ns : host_sample_ns;
-    const int64_t most = b->variant->flags & AS_SINGLE ? 1 : b->variant->flags & AS_CAPTURE ? most_captured : most_batch;
+    const int64_t unit = captures(b, w) ? b->copies : 1;
+    const int64_t most = b->variant->flags & AS_SINGLE ? 1 : captures(b, w) ? most_captured / unit * unit : most_batch;
     double ns = 0, host = 0;
-    *batch = 1;
+    *batch = unit;
     AS_TRY(sample(b, w, 1, &ns, &host, e)); /* first call: caches, page tables, clocks */
     for (;;) {
         AS_TRY(capture(b, w, *batch, e));
@@ -99,7 +107,8 @@ static as_status choose_batch(as_bench *b, as_workshop *w, int64_t *batch, doubl
         if (best >= enough || *batch >= most)
             return AS_OK;
         const double grow = best > 0 ? ceil(1.2 * enough / best) : 16;
-        *batch = (int64_t)fmin((double)*batch * fmin(fmax(grow, 2), 16), (double)most);
+        const int64_t next = (int64_t)((double)*batch * fmin(fmax(grow, 2), 16));
+        *batch = next < most ? next / unit * unit : most;
     }
 }
 

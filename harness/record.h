@@ -7,6 +7,7 @@
 typedef struct as_figures {
     as_interval time;      /* ns of one operation */
     const char *scope;
+    double fastest_ns;     /* median of the fastest round: what a ceiling counts */
     double flop_rate, bandwidth, per_item_ns; /* values at time.value */
     double floor_ns, fraction;  /* of the limiting ceiling */
     double fraction_low;        /* lower end: floor over time.high; what "above the limit" looks at */

@@ -81,6 +81,7 @@ typedef struct as_call {
     as_device *device;
     as_stream stream;     /* NULL on cpu */
     as_team *team;        /* cpu: the team of the size that axis `threads` asks; NULL on other devices */
+    const as_placement *place; /* CPUs of the run */
     void *state;          /* what the variant's prepare made; NULL without one */
     uint64_t *counter;    /* effect checks: device (or host) counter that the twin adds 1 to for each execution;
                              NULL when timed: then the empty kernel itself runs */

@@ -48,12 +48,13 @@ static void print_case(const as_run_state *s, int i, int width) {
     const as_figures f = as_case_figures(s, i);
     char time[32], rate[32] = "", share[16] = "-";
     as_format_time(time, f.time.value);
+    const double best = k->ceiling ? f.time.value / f.fastest_ns : 1; /* a ceiling's rate is its fastest round's */
     if (isfinite(f.flop_rate))
-        as_format_rate(rate, f.flop_rate, "flops_per_s");
+        as_format_rate(rate, f.flop_rate * best, "flops_per_s");
     else if (isfinite(f.bandwidth))
-        as_format_rate(rate, f.bandwidth, "bytes_per_s");
+        as_format_rate(rate, f.bandwidth * best, "bytes_per_s");
     else if (isfinite(f.per_item_ns) && k->work.item) {
-        as_format_time(rate, f.per_item_ns);
+        as_format_time(rate, f.per_item_ns / best);
         strncat(rate, "/", sizeof rate - strlen(rate) - 1);
         strncat(rate, k->work.item, sizeof rate - strlen(rate) - 1);
     }
@@ -84,7 +85,7 @@ void as_print_table(const as_run_state *s, bool verify_only) {
         printf("\n%-*s %10s %8s %16s %6s\n", width, "case", "time", "95%", "rate", "limit");
     for (int i = 0; i < s->plan->count; i++) {
         if (!verify_only && i == s->plan->count - s->plan->ceilings)
-            printf("\nceilings (measured in this run)\n");
+            printf("\nceilings of this machine, measured in this run: mean time, best rate\n");
         if (verify_only)
             print_verified(s, i, width);
         else

@@ -157,8 +157,8 @@ static as_status fill_cache(as_bench *b, as_workshop *w, as_reference_cache *c, 
 
 /* Everything that the reference depends on: the operation's inputs and shape, not the variant, threads or cache. */
 static void reference_key(const as_bench *b, char key[AS_ID_MAX]) {
-    size_t n = (size_t)snprintf(key, AS_ID_MAX, "%s %lldx%lld %g", b->suite->name, (long long)b->work.rows,
-                                (long long)b->work.columns, b->work.flops);
+    size_t n = (size_t)snprintf(key, AS_ID_MAX, "%s %lldx%lld %.17g %.17g", b->suite->name, (long long)b->work.rows,
+                                (long long)b->work.columns, b->work.flops, b->work.bytes_read);
     for (int i = 0; i < b->work.operands && n < AS_ID_MAX; i++)
         n += (size_t)snprintf(key + n, AS_ID_MAX - n, " %d.%d.%lld.%u", (int)b->work.operand[i].type,
                               (int)b->work.operand[i].dist, (long long)b->work.operand[i].count, b->work.operand[i].key);

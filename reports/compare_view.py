@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from . import labels
 from . import series as pick
-from .load import Result
 from .units import NONE, interval, percent, quantity, significant
 
 
@@ -44,8 +43,13 @@ def _row(found: list, results: list, t) -> dict:
             ratio = NONE
             if index and base is not None and base.done and metric in base.metrics:
                 ratio = _ratio(base.metrics[metric], value)
-            cells.append({"value": quantity(value.value, value.unit), "ratio": ratio,
-                          "note": f"{interval(value)} · {percent(case.fraction)}"})
+            cells.append(
+                {
+                    "value": quantity(value.value, value.unit),
+                    "ratio": ratio,
+                    "note": f"{interval(value)} · {percent(case.fraction)}",
+                }
+            )
     return {"suite": first.suite, "kind": first.kind, "variant": first.variant, "parameters": text, "cells": cells}
 
 

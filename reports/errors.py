@@ -18,7 +18,8 @@ def visible(text: str) -> str:
     for char in str(text):
         code = ord(char)
         hidden = code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000
-        hidden = hidden or code in (0x2028, 0x2029, 0xFFFE, 0xFFFF) or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
+        hidden = hidden or code in (0x2028, 0x2029, 0xFFFE, 0xFFFF)
+        hidden = hidden or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
         out.append((f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}") if hidden else char)
     return "".join(out)
 

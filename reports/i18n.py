@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 LANGUAGES = ("en", "zh")
 HTML_LANG = {"en": "en", "zh": "zh-Hans"}
 
 
-@lru_cache(maxsize=None)
+@cache
 def catalogue(lang: str) -> dict:
     path = Path(__file__).parent / "locale" / f"{lang}.json"
     return json.loads(path.read_text(encoding="utf-8"))

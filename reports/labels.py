@@ -41,8 +41,11 @@ def parameters_text(case: Case, fallback: dict, t, always=()) -> str:
 
 def series_label(case: Case, varying: set, fallback: dict, t, skip=()) -> str:
     """Variant and the parameters that tell this line of a plot from the others."""
-    shown = [parameter(k, v, t) for k, v in case.parameters.items() if k in varying and k not in skip
-             and not (k in QUIET_DEFAULTS and str(v) == fallback.get(k))]
+    shown = [
+        parameter(k, v, t)
+        for k, v in case.parameters.items()
+        if k in varying and k not in skip and not (k in QUIET_DEFAULTS and str(v) == fallback.get(k))
+    ]
     return ", ".join([case.variant, *shown])
 
 

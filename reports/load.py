@@ -134,7 +134,7 @@ def read_json(path) -> dict:
             data = gzip.decompress(data)
         return json.loads(data.decode("utf-8"), parse_constant=refuse, object_pairs_hook=unique, parse_float=finite)
     except OSError as error:
-        raise InputProblem(f"{path}: cannot be read ({error.strerror or error}); name an existing result file") from None
+        raise InputProblem(f"{path}: cannot be read ({error.strerror}); name an existing result file") from None
     except (EOFError, zlib.error) as error:
         raise InputProblem(f"{path}: truncated or corrupt gzip data ({error}); copy the file again") from None
     except UnicodeDecodeError:
@@ -162,17 +162,39 @@ def load(path) -> Result:
 
 def _context(reader: _Reader, raw: dict) -> dict:
     context = reader.take(raw, "context", dict, "result")
-    for key, types in {"date": str, "host_name": str, "num_cpus": int, "assay": dict, "argv": list, "seed": str,
-                       "machine": dict, "kernel": str, "os": str, "container": dict, "devices": list, "absent": list,
-                       "environment_variables": dict, "warnings": list, "load_avg": list}.items():
+    for key, types in {
+        "date": str,
+        "host_name": str,
+        "num_cpus": int,
+        "assay": dict,
+        "argv": list,
+        "seed": str,
+        "machine": dict,
+        "kernel": str,
+        "os": str,
+        "container": dict,
+        "devices": list,
+        "absent": list,
+        "environment_variables": dict,
+        "warnings": list,
+        "load_avg": list,
+    }.items():
         reader.take(context, key, types, "context")
     for key in ("version", "commit", "compiler", "build_type", "sanitizers", "source_hash"):
         reader.take(context["assay"], key, str, "context.assay")
     reader.take(context["assay"], "dirty", (bool, type(None)), "context.assay")
     for key in ("cpu_model",):
         reader.take(context["machine"], key, str, "context.machine")
-    for key in ("packages", "cores", "hardware_threads", "numa_nodes", "l1d_bytes", "l2_bytes", "l3_bytes",
-                "memory_bytes"):
+    for key in (
+        "packages",
+        "cores",
+        "hardware_threads",
+        "numa_nodes",
+        "l1d_bytes",
+        "l2_bytes",
+        "l3_bytes",
+        "memory_bytes",
+    ):
         reader.take(context["machine"], key, (int, float), "context.machine")
     for index, device in enumerate(context["devices"]):
         for key in ("name", "kind", "model"):
@@ -188,9 +210,19 @@ def _context(reader: _Reader, raw: dict) -> dict:
 
 def _plan(reader: _Reader, raw: dict) -> dict:
     plan = reader.take(raw, "plan", dict, "result")
-    for key, types in {"profile": str, "launches": int, "confidence": (int, float), "filter": NULLABLE_TEXT,
-                       "suites": list, "devices": list, "placement": dict, "catalogue": dict, "hash": str,
-                       "budget_ns": (int, float), "target_relative_half_width": (int, float)}.items():
+    for key, types in {
+        "profile": str,
+        "launches": int,
+        "confidence": (int, float),
+        "filter": NULLABLE_TEXT,
+        "suites": list,
+        "devices": list,
+        "placement": dict,
+        "catalogue": dict,
+        "hash": str,
+        "budget_ns": (int, float),
+        "target_relative_half_width": (int, float),
+    }.items():
         reader.take(plan, key, types, "plan")
     reader.take(plan["placement"], "cpus", list, "plan.placement")
     for index, suite in enumerate(reader.take(plan["catalogue"], "suites", list, "plan.catalogue")):
@@ -247,14 +279,25 @@ def _case(reader: _Reader, record: dict, where: str, ceiling: bool) -> Case:
     for name in parameters:
         take(parameters, name, (int, float, str), f"{where}.parameters")
     return Case(
-        id=take(record, "id", str, where), suite=take(record, "suite", str, where),
-        variant=take(record, "variant", str, where), device=take(device, "name", str, f"{where}.device"),
-        kind=take(device, "kind", str, f"{where}.device"), parameters=parameters, status=status,
-        reason=take(record, "reason", NULLABLE_TEXT, where), validity=take(validity, "status", str, f"{where}.validity"),
-        reasons=[str(r) for r in take(validity, "reasons", list, f"{where}.validity")], work=work,
-        verification=verification, statistics=take(record, "statistics", (dict, type(None)), where), metrics=metrics,
+        id=take(record, "id", str, where),
+        suite=take(record, "suite", str, where),
+        variant=take(record, "variant", str, where),
+        device=take(device, "name", str, f"{where}.device"),
+        kind=take(device, "kind", str, f"{where}.device"),
+        parameters=parameters,
+        status=status,
+        reason=take(record, "reason", NULLABLE_TEXT, where),
+        validity=take(validity, "status", str, f"{where}.validity"),
+        reasons=[str(r) for r in take(validity, "reasons", list, f"{where}.validity")],
+        work=work,
+        verification=verification,
+        statistics=take(record, "statistics", (dict, type(None)), where),
+        metrics=metrics,
         fraction=reader.number(limit, "fraction", f"{where}.ceiling"),
         limit=take(limit, "limit", NULLABLE_TEXT, f"{where}.ceiling"),
         ceiling_id=take(limit, "ceiling_id", NULLABLE_TEXT, f"{where}.ceiling"),
-        ceiling_reason=take(limit, "reason", NULLABLE_TEXT, f"{where}.ceiling"), resource=resource, rate=rate, extras=extras,
+        ceiling_reason=take(limit, "reason", NULLABLE_TEXT, f"{where}.ceiling"),
+        resource=resource,
+        rate=rate,
+        extras=extras,
     )

@@ -39,8 +39,9 @@ def _grid(panels: int, columns: int, width: str, height: float):
     """Figure with panels * columns axes; one column on a phone."""
     columns = min(columns, panels) if width == WIDE else 1
     rows = -(-panels // columns)
-    figure, axes = plt.subplots(rows, columns, squeeze=False, layout="constrained",
-                                figsize=(SIZES[width], rows * height))
+    figure, axes = plt.subplots(
+        rows, columns, squeeze=False, layout="constrained", figsize=(SIZES[width], rows * height)
+    )
     figure.get_layout_engine().set(w_pad=0.06, h_pad=0.08, hspace=0.04, wspace=0.04)
     flat = list(axes.flat)
     for spare in flat[panels:]:
@@ -58,8 +59,15 @@ def _legend(ax) -> None:
     """Below the axes, so that no point is hidden."""
     _, entries = ax.get_legend_handles_labels()
     if entries:
-        ax.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.2), ncols=_columns(entries), borderaxespad=0,
-                  handlelength=1.8, columnspacing=1.2, labelspacing=0.35)
+        ax.legend(
+            loc="upper left",
+            bbox_to_anchor=(-0.02, -0.2),
+            ncols=_columns(entries),
+            borderaxespad=0,
+            handlelength=1.8,
+            columnspacing=1.2,
+            labelspacing=0.35,
+        )
 
 
 def _legend_rows(entries: list) -> int:
@@ -94,10 +102,20 @@ def _ceiling_lines(ax, panel, drawn: list) -> None:
             groups.append((value, [text]))
     for value, texts in groups:
         side = _free_side(drawn, value / gap**0.1, value * gap ** len(texts)) if drawn else "left"
-        ax.annotate("\n".join(texts), xy=(0.012 if side == "left" else 0.988, value), va="bottom", ha=side,
-                    fontsize=8, xycoords=("axes fraction", "data"), xytext=(0, 1.5), textcoords="offset points",
-                    color=CEILING[0], zorder=4, linespacing=1.1,
-                    bbox={"boxstyle": "square,pad=0.05", "facecolor": SURFACE[0], "edgecolor": "none", "alpha": 0.75})
+        ax.annotate(
+            "\n".join(texts),
+            xy=(0.012 if side == "left" else 0.988, value),
+            va="bottom",
+            ha=side,
+            fontsize=8,
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 1.5),
+            textcoords="offset points",
+            color=CEILING[0],
+            zorder=4,
+            linespacing=1.1,
+            bbox={"boxstyle": "square,pad=0.05", "facecolor": SURFACE[0], "edgecolor": "none", "alpha": 0.75},
+        )
 
 
 def _draw_lines(ax, panel, width: str) -> None:
@@ -114,8 +132,16 @@ def _draw_lines(ax, panel, width: str) -> None:
         x = np.array(line.x, dtype=float)[keep]
         bars = np.abs(np.vstack([np.minimum(y - low, y * 0.999), high - y]))[:, keep]
         ax.errorbar(x, y[keep], yerr=bars, fmt="none", ecolor=_color(index), elinewidth=1.1, capsize=2.2)
-        ax.plot(x, y[keep], label=drawable(line.label), color=_color(index), marker=_marker(index),
-                markeredgecolor=SURFACE[0], markeredgewidth=0.6, linestyle="-" if index < len(SERIES) else ":")
+        ax.plot(
+            x,
+            y[keep],
+            label=drawable(line.label),
+            color=_color(index),
+            marker=_marker(index),
+            markeredgecolor=SURFACE[0],
+            markeredgewidth=0.6,
+            linestyle="-" if index < len(SERIES) else ":",
+        )
         drawn.append(list(zip(x, y[keep], strict=True)))
         values += list(y[keep])
         xs += list(x)
@@ -138,13 +164,27 @@ def _draw_fractions(ax, panel, width: str, t) -> None:
     for index, line in enumerate(panel.lines):
         pairs = [(x, c.fraction) for x, c in zip(line.x, line.cases, strict=True) if c.fraction is not None]
         if pairs:
-            ax.plot(*zip(*[(x, 100 * f) for x, f in pairs], strict=True), color=_color(index), marker=_marker(index),
-                    markeredgecolor=SURFACE[0], markeredgewidth=0.6, label=drawable(line.label))
+            ax.plot(
+                *zip(*[(x, 100 * f) for x, f in pairs], strict=True),
+                color=_color(index),
+                marker=_marker(index),
+                markeredgecolor=SURFACE[0],
+                markeredgewidth=0.6,
+                label=drawable(line.label),
+            )
             xs += [x for x, _ in pairs]
             top = max(top, *(f for _, f in pairs))
     ax.axhline(100, color=CEILING[0], linewidth=1.1, linestyle=(0, (5, 2)), zorder=1.5)
-    ax.annotate(t("plot_limit_100"), xy=(0.012, 100), xycoords=("axes fraction", "data"), xytext=(0, 2),
-                textcoords="offset points", va="bottom", fontsize=8, color=CEILING[0])
+    ax.annotate(
+        t("plot_limit_100"),
+        xy=(0.012, 100),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 2),
+        textcoords="offset points",
+        va="bottom",
+        fontsize=8,
+        color=CEILING[0],
+    )
     ax.set_ylim(0, max(112, 106 * top))
     ax.yaxis.set_major_formatter(plt.FuncFormatter(lambda v, _: f"{v:g}%"))
     ax.set_xscale("log", base=2)
@@ -191,16 +231,38 @@ def _roofline_figure(rows: list, width: str, t):
         ax.set(xscale="log", yscale="log", xlim=(left, right), ylim=(min(ys) / 3, top * 6))
         for label, rate in row.tops:
             ax.plot([min(ridges, default=left), right], [rate, rate], color=CEILING[0], linewidth=1.3)
-            ax.annotate(drawable(f"{label}: {quantity(rate, 'flops_per_s', 3)}"), xy=(right, rate), ha="right",
-                        va="bottom", fontsize=8, xytext=(-3, 2), textcoords="offset points", color=CEILING[0])
+            ax.annotate(
+                drawable(f"{label}: {quantity(rate, 'flops_per_s', 3)}"),
+                xy=(right, rate),
+                ha="right",
+                va="bottom",
+                fontsize=8,
+                xytext=(-3, 2),
+                textcoords="offset points",
+                color=CEILING[0],
+            )
         shades = ((0, ()), (0, (6, 2)), (0, (4, 2, 1, 2)), (0, (1.5, 1.5)))
         for index, (label, bandwidth) in enumerate(row.roofs):
-            ax.plot([left, top / bandwidth], [left * bandwidth, top], color=CEILING[0], linewidth=1.2,
-                    linestyle=shades[min(index, 3)],
-                    label=drawable(f"{label}: {quantity(bandwidth, 'bytes_per_s', 3)}"))
+            ax.plot(
+                [left, top / bandwidth],
+                [left * bandwidth, top],
+                color=CEILING[0],
+                linewidth=1.2,
+                linestyle=shades[min(index, 3)],
+                label=drawable(f"{label}: {quantity(bandwidth, 'bytes_per_s', 3)}"),
+            )
         for index, (label, points) in enumerate(row.points):
-            ax.plot(*zip(*points, strict=True), linestyle="none", marker=_marker(index), color=_color(index),
-                    markersize=6, markeredgecolor=SURFACE[0], markeredgewidth=0.6, label=drawable(label), zorder=3)
+            ax.plot(
+                *zip(*points, strict=True),
+                linestyle="none",
+                marker=_marker(index),
+                color=_color(index),
+                markersize=6,
+                markeredgecolor=SURFACE[0],
+                markeredgewidth=0.6,
+                label=drawable(label),
+                zorder=3,
+            )
         style.decade_ticks(ax.yaxis, "flops_per_s", *ax.get_ylim())
         style.decade_ticks(ax.xaxis, "", 1, 1e9)
         ax.set_title(drawable(f"{row.device}: {row.model}"))
@@ -224,7 +286,9 @@ def _save(name: str, title: str, finding: str, make, folder: Path) -> Plot:
                 (folder / f"{name}.svg").write_text(style.standalone_svg(text, title, finding), encoding="utf-8")
                 figure.savefig(folder / f"{name}.png", dpi=160, metadata={"Software": None})
             except OSError as error:
-                raise EnvironmentProblem(f"{folder}: cannot be written ({error.strerror}); name another -o DIR") from None
+                raise EnvironmentProblem(
+                    f"{folder}: cannot be written ({error.strerror}); name another -o DIR"
+                ) from None
         plt.close(figure)
     return Plot(name, title, finding, svg)
 
@@ -233,6 +297,8 @@ def _suite_finding(panels: list, t) -> str:
     """The best case of each panel in one sentence, with its share of the limit."""
     parts = []
     for panel in panels:
+        if panel.part == "build":
+            continue
         cases = [(line.label, x, c) for line in panel.lines for x, c in zip(line.x, line.cases, strict=True)]
         label, x, case = max(cases, key=lambda row: pick.best_by(row[2], panel.metric))
         value = quantity(case.metrics[panel.metric].value, panel.unit)
@@ -249,9 +315,13 @@ def suite_plot(result: Result, suite: str, folder: Path, t, prefix: str = "") ->
         return None
     title = t.or_raw("plot", suite)
     title = title if title != suite else t("plot_generic", suite=suite)
-    fractions = suite == "matmul" and any(c.fraction is not None for p in panels for line in p.lines for c in line.cases)
+    fractions = suite == "matmul" and any(
+        c.fraction is not None for p in panels for line in p.lines for c in line.cases
+    )
     name = prefix + "".join(c if c.isascii() and c.isalnum() else "_" for c in suite)
-    return _save(name, title, _suite_finding(panels, t), lambda width: _suite_figure(panels, width, fractions, t), folder)
+    return _save(
+        name, title, _suite_finding(panels, t), lambda width: _suite_figure(panels, width, fractions, t), folder
+    )
 
 
 def roofline_plot(result: Result, folder: Path, t, prefix: str = "") -> Plot | None:
@@ -264,8 +334,18 @@ def roofline_plot(result: Result, folder: Path, t, prefix: str = "") -> Plot | N
         label, points = row.points[0]
         best = max(y for _, y in points)
         if row.tops:
-            parts.append(t("finding_roofline", device=row.device, label=label, value=quantity(best, "flops_per_s"),
-                           roof=row.tops[0][0], top=quantity(row.tops[0][1], "flops_per_s")))
+            parts.append(
+                t(
+                    "finding_roofline",
+                    device=row.device,
+                    label=label,
+                    value=quantity(best, "flops_per_s"),
+                    roof=row.tops[0][0],
+                    top=quantity(row.tops[0][1], "flops_per_s"),
+                )
+            )
         else:
             parts.append(t("finding_roofless", device=row.device, label=label, value=quantity(best, "flops_per_s")))
-    return _save(prefix + "roofline", t("plot.roofline"), " ".join(parts), lambda w: _roofline_figure(rows, w, t), folder)
+    return _save(
+        prefix + "roofline", t("plot.roofline"), " ".join(parts), lambda w: _roofline_figure(rows, w, t), folder
+    )

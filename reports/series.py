@@ -102,8 +102,16 @@ def _panel(result: Result, suite: str, device: str, cases: list, part: str, t) -
         return None
     lines = _lines(cases, axis, metric, labels.defaults(result, suite), t)
     drawn = [c for line in lines for c in line.cases]
-    return Panel(device, labels.device_model(result, device), part, axis, metric, drawn[0].metrics[metric].unit, lines,
-                 _ceilings(result, drawn, metric, t))
+    return Panel(
+        device,
+        labels.device_model(result, device),
+        part,
+        axis,
+        metric,
+        drawn[0].metrics[metric].unit,
+        lines,
+        _ceilings(result, drawn, metric, t),
+    )
 
 
 def _lines(cases: list, axis: str, metric: str, fallback: dict, t) -> list:
@@ -144,8 +152,8 @@ def _ceilings(result: Result, cases: list, metric: str, t) -> list:
 class Roofline:
     device: str
     model: str
-    roofs: list   # (label, bytes/s), highest first
-    tops: list    # (label, FLOP/s), highest first
+    roofs: list  # (label, bytes/s), highest first
+    tops: list  # (label, FLOP/s), highest first
     points: list  # (variant label, [(flops/byte, FLOP/s)])
 
 
@@ -160,8 +168,14 @@ def rooflines(result: Result, t) -> list:
             if group is not None:
                 label = labels.level(ceiling, t)
                 group[label] = max(group.get(label, 0.0), ceiling.rate.value)
-        cases = [c for c in result.cases if c.device == device and c.done and "flop_rate" in c.metrics
-                 and c.work["bytes_read"] + c.work["bytes_written"] > 0]
+        cases = [
+            c
+            for c in result.cases
+            if c.device == device
+            and c.done
+            and "flop_rate" in c.metrics
+            and c.work["bytes_read"] + c.work["bytes_written"] > 0
+        ]
         points = {}
         names = varying(cases) & {"threads"}
         for case in cases:

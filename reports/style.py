@@ -13,24 +13,53 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib import font_manager, ticker  # noqa: E402
+import matplotlib.pyplot as plt
+from matplotlib import font_manager, ticker
 
-from .errors import EnvironmentProblem, visible  # noqa: E402
-from .units import binary, scale, significant  # noqa: E402
+from .errors import EnvironmentProblem, visible
+from .units import binary, scale, significant
 
 # Colour-blind safe (after Okabe and Ito), each at least 4.5:1 on white; beside it the tone for a dark page.
-SERIES = (("#0067a5", "#5ab4f0"), ("#b84a00", "#ff9a52"), ("#007a5a", "#3cc9a0"), ("#a03b7a", "#eb9bcb"),
-          ("#7a5f00", "#e3bd3a"), ("#4a4a9c", "#a9a9f5"), ("#8c2d2d", "#f08a8a"), ("#3d5a66", "#9fc0cf"))
+SERIES = (
+    ("#0067a5", "#5ab4f0"),
+    ("#b84a00", "#ff9a52"),
+    ("#007a5a", "#3cc9a0"),
+    ("#a03b7a", "#eb9bcb"),
+    ("#7a5f00", "#e3bd3a"),
+    ("#4a4a9c", "#a9a9f5"),
+    ("#8c2d2d", "#f08a8a"),
+    ("#3d5a66", "#9fc0cf"),
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-INK, MUTED, GRID, SURFACE = ("#1b1f24", "#e8eaed"), ("#57606a", "#a8b0b9"), ("#d5d9de", "#3a4149"), ("#ffffff", "#171a1f")
+INK, MUTED, GRID, SURFACE = (
+    ("#1b1f24", "#e8eaed"),
+    ("#57606a", "#a8b0b9"),
+    ("#d5d9de", "#3a4149"),
+    ("#ffffff", "#171a1f"),
+)
 CEILING = ("#5c5c5c", "#b5b5b5")
-TOKENS = {**{f"series-{i}": pair for i, pair in enumerate(SERIES)}, "ink": INK, "muted": MUTED, "grid": GRID,
-          "surface": SURFACE, "ceiling": CEILING}
+TOKENS = {
+    **{f"series-{i}": pair for i, pair in enumerate(SERIES)},
+    "ink": INK,
+    "muted": MUTED,
+    "grid": GRID,
+    "surface": SURFACE,
+    "ceiling": CEILING,
+}
 
-CJK_FAMILIES = ("Noto Sans CJK SC", "Noto Sans SC", "Noto Sans CJK JP", "Noto Sans CJK TC", "Source Han Sans SC",
-                "Source Han Sans CN", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback",
-                "AR PL UMing CN", "AR PL UKai CN")
+CJK_FAMILIES = (
+    "Noto Sans CJK SC",
+    "Noto Sans SC",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK TC",
+    "Source Han Sans SC",
+    "Source Han Sans CN",
+    "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei",
+    "Droid Sans Fallback",
+    "AR PL UMing CN",
+    "AR PL UKai CN",
+)
 CJK_FILES = re.compile(r"NotoSans(CJK|SC)|SourceHanSans|wqy|DroidSansFallback|uming|ukai", re.IGNORECASE)
 WIDE, NARROW = "wide", "narrow"
 SIZES = {WIDE: 9.0, NARROW: 4.3}  # inches; a phone shows the narrow drawing at about its true size
@@ -64,14 +93,36 @@ def families(lang: str) -> list:
 def plotting(lang: str):
     """Settings for all plots of one report. A missing glyph is an error: a box on a plot says nothing."""
     settings = {
-        "font.family": families(lang), "font.size": 9.5, "axes.titlesize": 10.5, "axes.titlelocation": "left",
-        "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": MUTED[0], "axes.labelcolor": INK[0],
-        "axes.titlecolor": INK[0], "text.color": INK[0], "xtick.color": MUTED[0], "ytick.color": MUTED[0],
-        "xtick.labelcolor": INK[0], "ytick.labelcolor": INK[0], "grid.color": GRID[0], "grid.linewidth": 0.6,
-        "axes.grid": True, "axes.axisbelow": True, "lines.linewidth": 1.6, "lines.markersize": 5,
-        "figure.facecolor": SURFACE[0], "axes.facecolor": SURFACE[0], "legend.frameon": False, "legend.fontsize": 9,
-        "svg.fonttype": "path", "svg.hashsalt": "assay", "text.parse_math": False, "axes.unicode_minus": False,
-        "xtick.minor.visible": False, "ytick.minor.visible": False,
+        "font.family": families(lang),
+        "font.size": 9.5,
+        "axes.titlesize": 10.5,
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": MUTED[0],
+        "axes.labelcolor": INK[0],
+        "axes.titlecolor": INK[0],
+        "text.color": INK[0],
+        "xtick.color": MUTED[0],
+        "ytick.color": MUTED[0],
+        "xtick.labelcolor": INK[0],
+        "ytick.labelcolor": INK[0],
+        "grid.color": GRID[0],
+        "grid.linewidth": 0.6,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "lines.linewidth": 1.6,
+        "lines.markersize": 5,
+        "figure.facecolor": SURFACE[0],
+        "axes.facecolor": SURFACE[0],
+        "legend.frameon": False,
+        "legend.fontsize": 9,
+        "svg.fonttype": "path",
+        "svg.hashsalt": "assay",
+        "text.parse_math": False,
+        "axes.unicode_minus": False,
+        "xtick.minor.visible": False,
+        "ytick.minor.visible": False,
     }
     with plt.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*missing from.*font.*")
@@ -116,7 +167,7 @@ _REF = re.compile(r'(xlink:href="#|url\(#)([^")]+)')
 def inline_svg(svg: str, prefix: str, title: str, description: str) -> str:
     """One <svg> element for a page: no prologue, no metadata, ids that no other plot has, colours as variables with
     their light value as fall-back, a title and a description for screen readers."""
-    svg = svg[svg.index("<svg"):]
+    svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = _ID.sub(lambda m: f'id="{prefix}-{m[1]}"', svg)
     svg = _REF.sub(lambda m: f"{m[1]}{prefix}-{m[2]}", svg)
@@ -131,8 +182,10 @@ def inline_svg(svg: str, prefix: str, title: str, description: str) -> str:
 
 def _with_title(svg: str, prefix: str, title: str, description: str) -> str:
     end = svg.index(">", svg.index("<svg")) + 1
-    words = (f'<title id="{prefix}-title">{escape(visible(title))}</title>'
-             f'<desc id="{prefix}-desc">{escape(visible(description))}</desc>')
+    words = (
+        f'<title id="{prefix}-title">{escape(visible(title))}</title>'
+        f'<desc id="{prefix}-desc">{escape(visible(description))}</desc>'
+    )
     return svg[:end] + words + svg[end:]
 
 

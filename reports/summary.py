@@ -9,9 +9,14 @@ from . import series as pick
 from .load import Case, Result
 from .units import decimal, percent, quantity
 
-
 # Words by which a warning that the run recorded is known to call for a remedy of ours.
-RECORDED = {"governor": "governor", "busy": "load", "CPU time below": "quota", "PCIe": "link", "persistence": "persistence"}
+RECORDED = {
+    "governor": "governor",
+    "busy": "load",
+    "CPU time below": "quota",
+    "PCIe": "link",
+    "persistence": "persistence",
+}
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,15 @@ def best_cases(result: Result, t) -> list:
     out = []
     for suite in suites(result):
         for device in [d["name"] for d in result.context["devices"]]:
-            cases = [c for c in result.cases if c.suite == suite and c.device == device and c.done
-                     and c.validity != "invalid" and pick.part_of(c) != "build"]
+            cases = [
+                c
+                for c in result.cases
+                if c.suite == suite
+                and c.device == device
+                and c.done
+                and c.validity != "invalid"
+                and pick.part_of(c) != "build"
+            ]
             metric = pick.metric_of(suite, cases)
             if metric is not None:
                 out += [_best(result, case, metric, t) for case in _winners(suite, cases, metric)]
@@ -70,11 +82,24 @@ def _best(result: Result, case: Case, metric: str, t) -> Best:
     text = labels.parameters_text(case, labels.defaults(result, case.suite), t, always=(axis,))
     label = f"{case.variant}, {text}" if text else case.variant
     value = quantity(case.metrics[metric].value, case.metrics[metric].unit)
-    named = ", ".join([labels.resource(case.limit, t)] if ceiling is None and case.limit else
-                      [labels.ceiling_label(ceiling, t)] if ceiling is not None and ceiling.resource else [])
+    named = ", ".join(
+        [labels.resource(case.limit, t)]
+        if ceiling is None and case.limit
+        else [labels.ceiling_label(ceiling, t)]
+        if ceiling is not None and ceiling.resource
+        else []
+    )
     rate = quantity(ceiling.rate.value, ceiling.rate.unit) if ceiling is not None and ceiling.rate else ""
-    words = {"suite": case.suite, "device": case.device, "label": label, "value": value,
-             "metric": t.or_raw("metric_word", metric), "percent": percent(case.fraction), "limit": named, "rate": rate}
+    words = {
+        "suite": case.suite,
+        "device": case.device,
+        "label": label,
+        "value": value,
+        "metric": t.or_raw("metric_word", metric),
+        "percent": percent(case.fraction),
+        "limit": named,
+        "rate": rate,
+    }
     if case.fraction is None:
         key = "best_unlimited"
     else:
@@ -93,8 +118,13 @@ def counts(result: Result) -> dict:
 
 def machine_sentence(result: Result, t) -> str:
     machine = result.context["machine"]
-    words = {"cpu": machine["cpu_model"] or "CPU", "cores": machine["cores"], "threads": machine["hardware_threads"],
-             "memory": decimal(machine["memory_bytes"]), "os": result.context["os"]}
+    words = {
+        "cpu": machine["cpu_model"] or "CPU",
+        "cores": machine["cores"],
+        "threads": machine["hardware_threads"],
+        "memory": decimal(machine["memory_bytes"]),
+        "os": result.context["os"],
+    }
     gpus = [d for d in result.context["devices"] if d["kind"] != "cpu"]
     if not gpus:
         return t("machine_cpu", **words)

@@ -15,7 +15,7 @@ from .load import read_json
 from .stats import case_time, unit_medians
 
 TOLERANCE = 1e-6  # relative; both sides compute in float64
-SHOWN = 20        # faults printed for each file
+SHOWN = 20  # faults printed for each file
 
 
 def schema_path() -> Path:
@@ -93,8 +93,11 @@ def _benchmark_faults(document: dict) -> list:
         rows[row["name"]] = rows.get(row["name"], 0) + 1
     wanted = {c["id"]: len(c["rounds"]) for c in document["cases"] if c["status"] == "done"}
     faults = [f"benchmarks: {name!r} is no done case" for name in rows if name not in wanted]
-    return faults + [f"benchmarks: {name!r} has {rows.get(name, 0)} rows for {count} rounds"
-                     for name, count in wanted.items() if rows.get(name, 0) != count]
+    return faults + [
+        f"benchmarks: {name!r} has {rows.get(name, 0)} rows for {count} rounds"
+        for name, count in wanted.items()
+        if rows.get(name, 0) != count
+    ]
 
 
 class _Case:
@@ -174,9 +177,15 @@ class _Case:
         if stated["scope"] != scope:
             self.found.append(f"statistics.scope is {stated['scope']}, with {launches} launches it is {scope}")
         units = len(unit_medians(self.case["rounds"], series["samples"], stated["scope"]))
-        for key, value in (("units", units), ("samples", len(flat)), ("median_ns", middle), ("min_ns", min(flat)),
-                           ("max_ns", max(flat)), ("mad_ns", statistics.median(abs(x - middle) for x in flat)),
-                           ("relative_half_width", time.relative_half_width)):
+        for key, value in (
+            ("units", units),
+            ("samples", len(flat)),
+            ("median_ns", middle),
+            ("min_ns", min(flat)),
+            ("max_ns", max(flat)),
+            ("mad_ns", statistics.median(abs(x - middle) for x in flat)),
+            ("relative_half_width", time.relative_half_width),
+        ):
             self._same(f"statistics.{key}", stated[key], value)
         width = time.relative_half_width
         converged = units >= self.plan["min_units"] and width is not None
@@ -186,8 +195,11 @@ class _Case:
 
     def _rate(self, triple: tuple) -> None:
         work, rate = self.case["work"], self.case["rate"]
-        amount = {"flops_per_s": work["flops"], "launches_per_s": work["items"],
-                  "bytes_per_s": work["bytes_read"] + work["bytes_written"]}[rate["unit"]]
+        amount = {
+            "flops_per_s": work["flops"],
+            "launches_per_s": work["items"],
+            "bytes_per_s": work["bytes_read"] + work["bytes_written"],
+        }[rate["unit"]]
         for key, value in zip(("value", "low", "high"), _rate(amount, triple), strict=True):
             self._same(f"rate.{key}", rate[key], value)
 
@@ -207,8 +219,11 @@ class _Case:
                 return
             if ceiling["rate"]["resource"] != limit:
                 self.found.append(f"ceiling.limit is {limit}, its ceiling measures {ceiling['rate']['resource']}")
-            floor += _amount(work, limit) / _amount(ceiling["work"], limit) * case_time(
-                ceiling, self.plan["confidence"]).value
+            floor += (
+                _amount(work, limit)
+                / _amount(ceiling["work"], limit)
+                * case_time(ceiling, self.plan["confidence"]).value
+            )
         self._same("ceiling.floor_ns", stated["floor_ns"], floor)
         self._same("ceiling.fraction", stated["fraction"], floor / time.value)
 
@@ -223,4 +238,8 @@ def _amount(work: dict, resource: str) -> float:
 def _rate(amount: float, triple: tuple) -> tuple:
     """amount / time as (value, low, high) a second."""
     value, low, high = triple
-    return (amount / value * 1e9, None if high is None else amount / high * 1e9, None if low is None else amount / low * 1e9)
+    return (
+        amount / value * 1e9,
+        None if high is None else amount / high * 1e9,
+        None if low is None else amount / low * 1e9,
+    )

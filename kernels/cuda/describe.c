@@ -81,8 +81,10 @@ json_t *as_cuda_describe(as_device *d) {
     json_object_set_new(o, "memory_bytes", json_integer((json_int_t)p->totalGlobalMem));
     json_object_set_new(o, "l2_bytes", json_integer(p->l2CacheSize));
     json_object_set_new(o, "driver", f.driver[0] ? json_string(f.driver) : json_null());
-    put_version(o, "driver_api", cudaDriverGetVersion(&driver), driver);
-    put_version(o, "runtime", cudaRuntimeGetVersion(&runtime), runtime);
+    cudaError_t code = cudaDriverGetVersion(&driver);
+    put_version(o, "driver_api", code, driver);
+    code = cudaRuntimeGetVersion(&runtime);
+    put_version(o, "runtime", code, runtime);
     put_number(o, "clock_max_hz", isnan(f.sm_clock_max_hz) ? clock_hz(c, cudaDevAttrClockRate) : f.sm_clock_max_hz);
     put_number(o, "memory_clock_max_hz",
                isnan(f.memory_clock_max_hz) ? clock_hz(c, cudaDevAttrMemoryClockRate) : f.memory_clock_max_hz);

@@ -57,8 +57,14 @@ def save(tmp_path):
 def pages(tmp_path_factory):
     """Reports that several tests look at, made once: name to folder."""
     made = {}
-    for name, files, lang in [("en", [GPU], "en"), ("zh", [GPU], "zh"), ("odd", [ODD], "en"), ("empty", [EMPTY], "en"),
-                              ("cpu", [CPU], "en"), ("two", [GPU, CPU], "en")]:
+    for name, files, lang in [
+        ("en", [GPU], "en"),
+        ("zh", [GPU], "zh"),
+        ("odd", [ODD], "en"),
+        ("empty", [EMPTY], "en"),
+        ("cpu", [CPU], "en"),
+        ("two", [GPU, CPU], "en"),
+    ]:
         folder = tmp_path_factory.mktemp(name)
         assert main(["report", *map(str, files), "-o", str(folder), "--lang", lang]) == 0
         made[name] = folder

@@ -8,15 +8,30 @@ from __future__ import annotations
 KIB, MIB = 1024, 1024 * 1024
 
 AXES = {
-    "matmul": [("n", "0", "elements", "columns"), ("m", "0", "elements", "rows; 0: n"),
-               ("k", "0", "elements", "inner; 0: n"), ("threads", "1", "threads", "threads or all"),
-               ("cache", "warm", "", "warm or cold")],
-    "memcpy": [("bytes", "0", "bytes", "bytes copied"), ("dir", "h2h", "", "from and to"),
-               ("memory", "pinned", "", "pinned or pageable"), ("threads", "1", "threads", "threads or all")],
-    "launch": [("chain", "1", "", "kernels in a row"), ("kernel", "empty", "", "empty or 10us"),
-               ("threads", "1", "threads", "threads or all")],
-    "ceiling": [("level", "none", "", "memory level"), ("type", "none", "", "f32 or f64"), ("dir", "none", "", "h2d or d2h"),
-                ("threads", "1", "threads", "threads or all")],
+    "matmul": [
+        ("n", "0", "elements", "columns"),
+        ("m", "0", "elements", "rows; 0: n"),
+        ("k", "0", "elements", "inner; 0: n"),
+        ("threads", "1", "threads", "threads or all"),
+        ("cache", "warm", "", "warm or cold"),
+    ],
+    "memcpy": [
+        ("bytes", "0", "bytes", "bytes copied"),
+        ("dir", "h2h", "", "from and to"),
+        ("memory", "pinned", "", "pinned or pageable"),
+        ("threads", "1", "threads", "threads or all"),
+    ],
+    "launch": [
+        ("chain", "1", "", "kernels in a row"),
+        ("kernel", "empty", "", "empty or 10us"),
+        ("threads", "1", "threads", "threads or all"),
+    ],
+    "ceiling": [
+        ("level", "none", "", "memory level"),
+        ("type", "none", "", "f32 or f64"),
+        ("dir", "none", "", "h2d or d2h"),
+        ("threads", "1", "threads", "threads or all"),
+    ],
     "dot": [("length", "4096", "elements", "vector length")],
 }
 SUMMARIES = {
@@ -25,24 +40,64 @@ SUMMARIES = {
     "launch": "cost of starting work, by chain length",
 }
 VARIANTS = {
-    "matmul": [("naive", "cpu", "triple loop"), ("tiled", "cpu", "cache-blocked"), ("openblas", "cpu", "OpenBLAS sgemm"),
-               ("naive", "cuda", "one thread an element"), ("tiled16", "cuda", "16 x 16 shared-memory tiles"),
-               ("tiled32", "cuda", "32 x 32 shared-memory tiles"), ("cublas", "cuda", "cuBLAS sgemm")],
-    "memcpy": [("libc", "cpu", "C library"), ("nt", "cpu", "streaming stores"), ("sync", "cuda", "cudaMemcpy"),
-               ("async", "cuda", "cudaMemcpyAsync"), ("kernel", "cuda", "copy by a kernel")],
-    "launch": [("direct", "cpu", "function call"), ("pool", "cpu", "thread-pool dispatch"),
-               ("eager", "cuda", "one launch a kernel"), ("eager_sync", "cuda", "launch and wait, each"),
-               ("graph", "cuda", "one captured graph"), ("graph_first_launch", "cuda", "first launch of a graph")],
+    "matmul": [
+        ("naive", "cpu", "triple loop"),
+        ("tiled", "cpu", "cache-blocked"),
+        ("openblas", "cpu", "OpenBLAS sgemm"),
+        ("naive", "cuda", "one thread an element"),
+        ("tiled16", "cuda", "16 x 16 shared-memory tiles"),
+        ("tiled32", "cuda", "32 x 32 shared-memory tiles"),
+        ("cublas", "cuda", "cuBLAS sgemm"),
+    ],
+    "memcpy": [
+        ("libc", "cpu", "C library"),
+        ("nt", "cpu", "streaming stores"),
+        ("sync", "cuda", "cudaMemcpy"),
+        ("async", "cuda", "cudaMemcpyAsync"),
+        ("kernel", "cuda", "copy by a kernel"),
+    ],
+    "launch": [
+        ("direct", "cpu", "function call"),
+        ("pool", "cpu", "thread-pool dispatch"),
+        ("eager", "cuda", "one launch a kernel"),
+        ("eager_sync", "cuda", "launch and wait, each"),
+        ("graph", "cuda", "one captured graph"),
+        ("graph_first_launch", "cuda", "first launch of a graph"),
+    ],
 }
 
-CPU = {"name": "cpu", "kind": "cpu", "model": "Synthetic CPU 1000", "cores": 4, "hardware_threads": 4,
-       "memory_bytes": 32e9, "l1d_bytes": 32768, "l2_bytes": 1048576, "l3_bytes": 16777216}
+CPU = {
+    "name": "cpu",
+    "kind": "cpu",
+    "model": "Synthetic CPU 1000",
+    "cores": 4,
+    "hardware_threads": 4,
+    "memory_bytes": 32e9,
+    "l1d_bytes": 32768,
+    "l2_bytes": 1048576,
+    "l3_bytes": 16777216,
+}
 CUDA = {
-    "name": "cuda0", "kind": "cuda", "model": "Synthetic GPU 9000", "uuid": "GPU-00000000-0000-0000-0000-000000000000",
-    "pci_bus_id": "0000:01:00.0", "compute_capability": "9.0", "multiprocessors": 100, "memory_bytes": 80e9,
-    "l2_bytes": 50 * MIB, "driver": "500.00", "driver_api": "13.0", "runtime": "13.0", "clock_max_hz": 1.5e9,
-    "memory_clock_max_hz": 2e9, "memory_bus_bits": 4096, "power_limit_watts": 500, "ecc": True, "mig": False,
-    "persistence": True, "compute_mode": "default",
+    "name": "cuda0",
+    "kind": "cuda",
+    "model": "Synthetic GPU 9000",
+    "uuid": "GPU-00000000-0000-0000-0000-000000000000",
+    "pci_bus_id": "0000:01:00.0",
+    "compute_capability": "9.0",
+    "multiprocessors": 100,
+    "memory_bytes": 80e9,
+    "l2_bytes": 50 * MIB,
+    "driver": "500.00",
+    "driver_api": "13.0",
+    "runtime": "13.0",
+    "clock_max_hz": 1.5e9,
+    "memory_clock_max_hz": 2e9,
+    "memory_bus_bits": 4096,
+    "power_limit_watts": 500,
+    "ecc": True,
+    "mig": False,
+    "persistence": True,
+    "compute_mode": "default",
     "pcie": {"generation": 4, "generation_max": 5, "width": 16, "width_max": 16},
 }
 
@@ -88,12 +143,21 @@ def with_defaults(suite: str, given: dict) -> dict:
 def matmul_cases(kind: str):
     """(variant, axes, flops, bytes, time_ns) with time from an imaginary efficiency that grows with n."""
     if kind == "cpu":
-        rungs = [("naive", "1", 1.6e9, 0), ("tiled", "1", 25e9, 96), ("tiled", "all", 90e9, 160),
-                 ("openblas", "1", 82e9, 48), ("openblas", "all", 310e9, 128)]
+        rungs = [
+            ("naive", "1", 1.6e9, 0),
+            ("tiled", "1", 25e9, 96),
+            ("tiled", "all", 90e9, 160),
+            ("openblas", "1", 82e9, 48),
+            ("openblas", "all", 310e9, 128),
+        ]
         sizes = [64, 128, 256, 512, 1024]
     else:
-        rungs = [("naive", "1", 0.6e12, 128), ("tiled16", "1", 6e12, 512), ("tiled32", "1", 7.5e12, 600),
-                 ("cublas", "1", 46e12, 900)]
+        rungs = [
+            ("naive", "1", 0.6e12, 128),
+            ("tiled16", "1", 6e12, 512),
+            ("tiled32", "1", 7.5e12, 600),
+            ("cublas", "1", 46e12, 900),
+        ]
         sizes = [256, 512, 1024, 2048, 4096]
     for variant, threads, top, half in rungs:
         for n in sizes:
@@ -112,9 +176,12 @@ def memcpy_cases(kind: str):
                 yield variant, {"bytes": size, "threads": threads}, size, rate * scale, 20.0
     else:
         for variant, way, memory, rate, latency in [
-            ("async", "h2d", "pinned", 24.5e9, 8e3), ("async", "d2h", "pinned", 23.8e9, 8e3),
-            ("sync", "h2d", "pageable", 7e9, 6e3), ("sync", "d2h", "pageable", 9e9, 6e3),
-            ("async", "d2d", "pinned", 1.4e12, 3e3), ("kernel", "d2d", "pinned", 1.3e12, 2e3),
+            ("async", "h2d", "pinned", 24.5e9, 8e3),
+            ("async", "d2h", "pinned", 23.8e9, 8e3),
+            ("sync", "h2d", "pageable", 7e9, 6e3),
+            ("sync", "d2h", "pageable", 9e9, 6e3),
+            ("async", "d2d", "pinned", 1.4e12, 3e3),
+            ("kernel", "d2d", "pinned", 1.3e12, 2e3),
         ]:
             for size in [4 * KIB, 64 * KIB, MIB, 16 * MIB, 256 * MIB]:
                 yield variant, {"bytes": size, "dir": way, "memory": memory}, size, rate, latency
@@ -122,9 +189,16 @@ def memcpy_cases(kind: str):
 
 def launch_cases(kind: str):
     """(variant, axes, chain, time_ns) for a chain of kernels."""
-    rungs = ([("direct", "1", 0.0, 1.5), ("pool", "all", 900.0, 60.0)] if kind == "cpu" else
-             [("eager", "1", 5e3, 2.6e3), ("eager_sync", "1", 0.0, 9e3), ("graph", "1", 6e3, 850.0),
-              ("graph_first_launch", "1", 60e3, 3e3)])
+    rungs = (
+        [("direct", "1", 0.0, 1.5), ("pool", "all", 900.0, 60.0)]
+        if kind == "cpu"
+        else [
+            ("eager", "1", 5e3, 2.6e3),
+            ("eager_sync", "1", 0.0, 9e3),
+            ("graph", "1", 6e3, 850.0),
+            ("graph_first_launch", "1", 60e3, 3e3),
+        ]
+    )
     for variant, threads, fixed, each in rungs:
         for chain in [1, 8, 64, 512]:
             yield variant, {"chain": chain, "threads": threads}, chain, fixed + each * chain

@@ -6,11 +6,12 @@ import gzip
 import json
 
 import pytest
-from conftest import CPU, EMPTY, GPU, ODD
 
 from reports import labels, units
 from reports.errors import InputProblem, visible
 from reports.load import load
+
+from conftest import CPU, EMPTY, GPU, ODD
 
 
 @pytest.mark.parametrize("path", [GPU, CPU, EMPTY, ODD], ids=lambda p: p.stem)
@@ -114,18 +115,36 @@ def test_message_never_carries_control_characters(save):
     assert "\n" not in visible(str(caught.value))
 
 
-@pytest.mark.parametrize(("value", "unit", "text"), [
-    (0.0, "ns", "0 ns"), (1.5, "ns", "1.500 ns"), (999.96, "ns", "1.000 µs"), (1234.5, "ns", "1.234 µs"), (2.5e9, "ns", "2.500 s"),
-    (55.37e9, "bytes_per_s", "55.37 GB/s"), (4.1e12, "bytes_per_s", "4.100 TB/s"), (50.2e12, "flops_per_s", "50.20 TFLOP/s"),
-    (3.0, "widgets", "3.000 widgets"), (None, "ns", "–"),
-])
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.0, "ns", "0 ns"),
+        (1.5, "ns", "1.500 ns"),
+        (999.96, "ns", "1.000 µs"),
+        (1234.5, "ns", "1.234 µs"),
+        (2.5e9, "ns", "2.500 s"),
+        (55.37e9, "bytes_per_s", "55.37 GB/s"),
+        (4.1e12, "bytes_per_s", "4.100 TB/s"),
+        (50.2e12, "flops_per_s", "50.20 TFLOP/s"),
+        (3.0, "widgets", "3.000 widgets"),
+        (None, "ns", "–"),
+    ],
+)
 def test_quantities_carry_their_unit(value, unit, text):
     assert units.quantity(value, unit) == text
 
 
-@pytest.mark.parametrize(("count", "text"), [
-    (4096, "4 KiB"), (1 << 20, "1 MiB"), (512 << 20, "512 MiB"), (1000003, "1 MB"), (63, "63 B"), (1 << 30, "1 GiB"),
-])
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (4096, "4 KiB"),
+        (1 << 20, "1 MiB"),
+        (512 << 20, "512 MiB"),
+        (1000003, "1 MB"),
+        (63, "63 B"),
+        (1 << 30, "1 GiB"),
+    ],
+)
 def test_sizes_read_as_powers_of_two_only_where_they_are(count, text):
     assert units.binary(count) == text
 

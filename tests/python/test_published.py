@@ -7,9 +7,10 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import ROOT
 
 from reports.load import load, read_json
+
+from conftest import ROOT
 
 MIB = 1024 * 1024
 FOLDER = ROOT / "results"

@@ -11,13 +11,14 @@ import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from pathlib import Path
 
-import browser
 import pytest
-from conftest import CPU, GPU, ODD, ROOT
 
 from reports import i18n, style, summary, units
 from reports.errors import visible
 from reports.load import load
+
+import browser
+from conftest import CPU, GPU, ODD, ROOT
 
 ALL = ("en", "zh", "odd", "empty", "cpu", "two")
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -97,7 +98,9 @@ def test_each_plot_tells_its_finding(pages):
     found = re.findall(r"<desc[^>]*>(.*?)</desc>", html)
     assert len(found) == 8  # four plots, wide and narrow
     assert all(re.search(r"\d", text) for text in found)
-    best = max((c for c in load(GPU).cases if c.suite == "matmul" and c.done), key=lambda c: c.metrics["flop_rate"].value)
+    best = max(
+        (c for c in load(GPU).cases if c.suite == "matmul" and c.done), key=lambda c: c.metrics["flop_rate"].value
+    )
     rate = units.quantity(best.metrics["flop_rate"].value, "flops_per_s")
     assert any(best.variant in text and rate in text for text in found)
 
@@ -108,7 +111,9 @@ def test_every_case_stands_with_its_figures(pages, name, files):
     for path in files:
         for case in load(path).cases:
             time = units.quantity(case.metrics["time"].value, "ns") if case.done else None
-            want = [visible(case.variant)] + ([time, units.interval(case.metrics["time"])] if case.done else [case.reason])
+            want = [visible(case.variant)] + (
+                [time, units.interval(case.metrics["time"])] if case.done else [case.reason]
+            )
             assert any(all(w in row for w in want) for row in rows), case.id
 
 
@@ -166,8 +171,13 @@ def test_plots_are_files_too(pages, name):
 def test_report_is_deterministic(tmp_path):
     """Two processes, other hash seeds: the same bytes."""
     for seed in ("1", "2"):
-        subprocess.run([sys.executable, "-m", "reports", "report", str(CPU), "-o", str(tmp_path / seed)], check=True,
-                       cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "reports", "report", str(CPU), "-o", str(tmp_path / seed)],
+            check=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+        )
     names = sorted(p.relative_to(tmp_path / "1") for p in (tmp_path / "1").rglob("*") if p.is_file())
     assert len(names) == 9
     for name in names:
@@ -196,10 +206,14 @@ def test_headline_names_the_best_case_and_its_share():
     assert gpu.case.variant == "cublas"
     assert units.percent(gpu.case.fraction) in gpu.sentence
     assert {b.case.parameters["dir"] for b in best if b.case.suite == "memcpy" and b.case.device == "cuda0"} == {
-        "h2d", "d2h", "d2d"}
+        "h2d",
+        "d2h",
+        "d2d",
+    }
 
 
 # ---- languages ----
+
 
 def test_locales_have_the_same_keys_and_fields():
     english, chinese = (i18n.catalogue(lang) for lang in ("en", "zh"))
@@ -211,10 +225,22 @@ def test_locales_have_the_same_keys_and_fields():
 
 def test_every_text_is_used():
     """No text is left behind by a change. Families whose end comes from the data (a resource's name) are exempt."""
-    sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "reports").rglob("*") if p.suffix in (".py", ".j2"))
+    sources = "".join(
+        p.read_text(encoding="utf-8") for p in (ROOT / "reports").rglob("*") if p.suffix in (".py", ".j2")
+    )
     quoted = set(re.findall(r"""["']([\w.]+)["']""", sources))
-    from_data = ("resource.", "level.", "value.", "access.", "axis.", "metric.", "metric_word.", "plot.", "status.",
-                 "validity.")
+    from_data = (
+        "resource.",
+        "level.",
+        "value.",
+        "access.",
+        "axis.",
+        "metric.",
+        "metric_word.",
+        "plot.",
+        "status.",
+        "validity.",
+    )
     by_end = ("warn.", "remedy.", "section.", "part.")
     for key in i18n.catalogue("en"):
         if not key.startswith(from_data):
@@ -246,6 +272,7 @@ def test_missing_glyph_is_an_error():
 
 
 # ---- exit codes ----
+
 
 def test_unwritable_folder_is_exit_3(command, tmp_path):
     (tmp_path / "file").write_text("")
@@ -289,8 +316,9 @@ def test_missing_modules_are_named(command, monkeypatch, tmp_path):
 
 # ---- colours ----
 
+
 def _luminance(color: str) -> float:
-    parts = [int(color[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -312,6 +340,7 @@ def test_text_and_lines_have_contrast(pages, mode):
 
 # ---- browser ----
 
+
 @pytest.mark.parametrize("width", [320, 390, 1280])
 @pytest.mark.parametrize("name", ["en", "zh", "odd", "empty", "two"])
 def test_browser_shows_the_page_whole(pages, tmp_path, name, width):
@@ -329,8 +358,11 @@ def test_browser_shows_the_page_whole(pages, tmp_path, name, width):
 def test_probe_sees_what_it_looks_for(tmp_path):
     """A page with a console error, a missing picture and a line too wide: the probe finds all three."""
     page = tmp_path / "bad.html"
-    page.write_text('<!DOCTYPE html><html><body><p style="width:900px" class="long">x</p><img src="nothing.png">'
-                    '<script>console.error("broken script")</script></body></html>', encoding="utf-8")
+    page.write_text(
+        '<!DOCTYPE html><html><body><p style="width:900px" class="long">x</p><img src="nothing.png">'
+        '<script>console.error("broken script")</script></body></html>',
+        encoding="utf-8",
+    )
     found = browser.probe(page, 390, tmp_path)
     assert found["scroll"] > found["inner"]
     assert "P.long" in found["wide"]
