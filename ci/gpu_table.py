@@ -1,6 +1,7 @@
 """Prints a short table of a result: the best case of each suite, variant and kind of copy on a GPU."""
 
 import json
+import pathlib
 import sys
 
 # The metric that tells most, first match: name, factor and unit for people, which direction is better.
@@ -38,8 +39,7 @@ def rows(result):
 
 
 def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        result = json.load(file)
+    result = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
     table = [("case", "figure", "of limit", "validity"), *rows(result)]
     widths = [max(len(row[column]) for row in table) for column in range(4)]
     for row in table:

@@ -4,5 +4,3 @@ file(MAKE_DIRECTORY "${share}/results")
 foreach(folder reports results/schema results/claims)
     file(CREATE_LINK "${CMAKE_SOURCE_DIR}/${folder}" "${share}/${folder}" SYMBOLIC)
 endforeach()
-# The Python environment that ci/setup makes; the link may dangle until then.
-file(CREATE_LINK "${CMAKE_SOURCE_DIR}/build/venv" "${share}/venv" SYMBOLIC)

@@ -17,6 +17,7 @@ typedef struct as_workshop {
     struct json_t *placed; /* what the operating system says took effect */
     as_team *team[AS_MAX_TEAMS]; /* cpu: one a size, made on first use */
     uint64_t seed;
+    const char *references; /* folder where the launches of a run share references; NULL: none */
 } as_workshop;
 
 typedef struct as_bench {

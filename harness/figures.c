@@ -139,6 +139,12 @@ const char *as_case_validity(const as_run_state *s, int c, const as_figures *f, 
                      s->plan->rule.target * 100);
         add(reasons, &suspect, text);
     }
+    const double sample_ns = o->n_rounds ? f->time.value * (double)o->batch : INFINITY;
+    if (!o->host && sample_ns < 100 * s->clock_cost_ns) {
+        snprintf(text, sizeof text, "timer too coarse: a reading costs %.0f ns, a sample lasts %.0f ns", s->clock_cost_ns,
+                 sample_ns);
+        add(reasons, &suspect, text);
+    }
     if (f->above_limit) {
         snprintf(text, sizeof text, "above its limit: %.0f%% of %s; the ceiling or the byte count is wrong", f->fraction * 100,
                  f->limit);

@@ -1,5 +1,6 @@
 #include "journal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -178,6 +179,26 @@ as_status as_journal_record(as_journal *j, as_run_state *state, const json_t *re
     return as_run_state_apply(state, record, e);
 }
 
+void as_journal_share_references(as_journal *j) {
+    if (j->fd < 0 || asprintf(&j->references, "%s.references", j->result_path) < 0)
+        j->references = NULL;
+    if (j->references && mkdir(j->references, 0755) != 0 && errno != EEXIST) {
+        free(j->references);
+        j->references = NULL;
+    }
+}
+
+static void remove_references(const as_journal *j) {
+    DIR *folder = j->references ? opendir(j->references) : NULL;
+    if (!folder)
+        return;
+    for (struct dirent *entry; (entry = readdir(folder));)
+        if (strstr(entry->d_name, ".ref") || strstr(entry->d_name, ".tmp"))
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    closedir(folder);
+    rmdir(j->references);
+}
+
 as_status as_journal_finish(as_journal *j, const json_t *document, bool keep, as_error *e) {
     char *temporary = NULL, *text = json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(15));
     if (!text)
@@ -196,10 +217,12 @@ as_status as_journal_finish(as_journal *j, const json_t *document, bool keep, as
         s = as_fail_code(e, AS_EENV, errno, "%s: cannot write: %s; " REMEDY, j->result_path, strerror(errno));
     if (fd >= 0)
         close(fd);
-    if (s != AS_OK)
+    if (s != AS_OK) {
         unlink(temporary);
-    else if (!keep)
+    } else if (!keep) {
         unlink(j->path);
+        remove_references(j);
+    }
     free(temporary);
     free(text);
     return s;
@@ -210,5 +233,6 @@ void as_journal_free(as_journal *j) {
         close(j->fd);
     free(j->path);
     free(j->result_path);
+    free(j->references);
     *j = (as_journal){.fd = -1};
 }

@@ -8,6 +8,7 @@ typedef struct as_journal {
     int fd; /* -1: closed */
     char *path;        /* FILE.journal */
     char *result_path; /* FILE */
+    char *references;  /* FILE.references: folder that the launches share; gone with the run; NULL: none */
 } as_journal;
 
 /* Checks that the result can be written (a regular file or none, in a writable folder, with room), creates the journal
@@ -25,4 +26,6 @@ as_status as_journal_record(as_journal *j, as_run_state *state, const struct jso
 
 /* Writes `document` to the result's path by a temporary file and rename; removes the journal unless `keep`. */
 as_status as_journal_finish(as_journal *j, const struct json_t *document, bool keep, as_error *e) AS_MUST_CHECK;
+/* Makes the folder of shared references; where that fails the launches compute their own. Ends with the journal. */
+void as_journal_share_references(as_journal *j);
 void as_journal_free(as_journal *j);

@@ -31,6 +31,7 @@ typedef struct as_run_state {
     char *date;          /* begin of the run, ISO 8601 */
     struct json_t *context; /* of the journal's header */
     int resumed;
+    double clock_cost_ns; /* of one reading of the host clock, as a worker measured it; 0 unknown */
     bool interrupted;
 } as_run_state;
 

@@ -84,12 +84,12 @@ static json_t *plan_json(const as_run_state *s, const json_t *read_back) {
     const as_options *o = plan->options;
     char hash[20];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)plan->hash);
-    return json_pack("{s:s, s:I, s:f, s:f, s:I, s:i, s:i, s:b, s:s?, s:o, s:o, s:s, s:o, s:o}", "profile",
+    return json_pack("{s:s, s:I, s:f, s:f, s:I, s:i, s:i, s:b, s:s?, s:o, s:o, s:s, s:o, s:o, s:f}", "profile",
                      as_profile_name(o->profile), "budget_ns", (json_int_t)plan->budget_ns, "target_relative_half_width",
                      plan->rule.target, "confidence", plan->rule.confidence, "min_units", (json_int_t)plan->rule.min_units,
                      "launches", o->launches, "resumed", s->resumed, "strict", (int)o->strict, "filter", o->filter, "suites",
                      names_json(plan, false), "devices", names_json(plan, true), "hash", hash, "placement",
-                     placement_json(plan, read_back), "catalogue", as_plan_catalogue(plan->registry));
+                     placement_json(plan, read_back), "catalogue", as_plan_catalogue(plan->registry), "clock_cost_ns", s->clock_cost_ns);
 }
 
 /* ---- benchmarks: Google Benchmark's rows, one a round, as its compare.py takes them ---- */

@@ -136,10 +136,9 @@ static void add_rate(json_t *row, const as_case *k, const as_figures *f) {
                        : strcmp(resource, "launch") == 0 ? "launches_per_s"
                                                            : "bytes_per_s";
     json_object_set_new(row, "rate",
-                        json_pack("{s:s, s:s, s:f, s:o, s:o, s:o, s:s}", "resource", resource, "unit", unit, "amount", amount,
+                        json_pack("{s:s, s:s, s:o, s:o, s:o}", "resource", resource, "unit", unit,
                                   "value", real_or_null(amount / f->fastest_ns * 1e9), "low",
-                                  real_or_null(amount / f->time.high * 1e9), "high", real_or_null(amount / f->time.low * 1e9),
-                                  "formula", "amount / median of the fastest round"));
+                                  real_or_null(amount / f->time.high * 1e9), "high", real_or_null(amount / f->time.low * 1e9)));
 }
 
 json_t *as_record_case(const as_run_state *s, int c) {

@@ -138,6 +138,8 @@ static as_status run_stages(run *r, const as_registry *registry, const as_option
     }
     AS_TRY(as_run_state_init(&r->state, &r->plan, e));
     AS_TRY(open_journal(r, o, argc, argv, e));
+    if (o->launches > 1)
+        as_journal_share_references(&r->journal);
     const as_status s = prepare_verify_measure(r, e);
     if (s != AS_OK && s != AS_EINTR)
         return s; /* the journal stays: --resume goes on */

@@ -222,7 +222,7 @@ static as_status run_device(as_supervisor *s, const as_device *device, int launc
     AS_TRY(run_ceilings(s, device, member, 1, false, e));
     for (int g = 0; g < s->plan->groups; g++) {
         set x = {.member = member, .count = collect(s, device, false, g, member), .min_rounds = s->plan->min_rounds};
-        x.extra = s->plan->options->rounds == 0;
+        x.extra = s->plan->options->rounds == 0 && s->plan->options->launches < (int)s->plan->rule.min_units;
         x.until_ns = extra_until(s, &x, launch);
         AS_TRY(run_set(s, &x, last, e));
     }

@@ -17,9 +17,9 @@ static json_t *open_command(const as_supervisor *s) {
     for (int i = 0; i < s->plan->machine.devices; i++)
         if (&s->plan->machine.device[i] == s->device)
             near = json_string_value(json_object_get(s->plan->machine.description[i], "pci_bus_id"));
-    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s?, s:s?, s:s?, s:s?}", "do", "open", "build", as_build.source_hash, "kind",
+    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s?, s:s?, s:s?, s:s?, s:s?}", "do", "open", "build", as_build.source_hash, "kind",
                      s->device->driver->kind, "index", s->device->index, "seed", seed, "cpus", o->cpus, "near", near, "exec",
-                     o->exec, "exec_name", o->exec_name);
+                     o->exec, "exec_name", o->exec_name, "references", s->journal->references);
 }
 
 static as_status ask(as_supervisor *s, json_t *command, json_t **answer, as_error *e) {
@@ -44,6 +44,8 @@ as_status as_worker_start(as_supervisor *s, const as_device *device, as_error *e
                          json_string_value(json_object_get(answer, "message")));
     else
         json_object_set(s->placement, device->name, json_object_get(answer, "placement"));
+    if (status == AS_OK && device->driver == &as_cpu_driver)
+        s->state->clock_cost_ns = json_number_value(json_object_get(answer, "clock_cost_ns"));
     json_decref(answer);
     if (status == AS_OK) {
         json_t *record = json_pack("{s:s, s:i, s:s}", "kind", "launch", "launch", s->launch, "device", device->name);

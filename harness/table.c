@@ -94,6 +94,8 @@ void as_print_table(const as_run_state *s, bool verify_only) {
     const as_summary sum = as_summarise(s);
     printf("\n%d done, %d failed, %d skipped, %d lost, %d not reached\n", sum.done, sum.failed, sum.skipped, sum.lost,
            sum.not_reached);
+    if (!verify_only && s->clock_cost_ns > 0)
+        printf("one reading of the host clock costs %.0f ns; samples of single operations hold it\n", s->clock_cost_ns);
     fflush(stdout);
     if (!verify_only && sum.suspect)
         fprintf(stderr, "warning: %d cases are suspect (%d have not converged); give more time with --budget, or look at their "

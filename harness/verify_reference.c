@@ -1,4 +1,5 @@
 /* Float64 references: which rows, by whom they are computed, and the comparison. */
+#include "reference_file.h"
 #include "verify.h"
 
 #include <math.h>
@@ -136,12 +137,11 @@ static as_status cross_check(as_bench *b, uint64_t seed, const double *expected,
     return s;
 }
 
-static as_status fill_cache(as_bench *b, as_workshop *w, as_reference_cache *c, as_error *e) {
+static as_status compute(as_bench *b, as_workshop *w, as_reference_cache *c, as_error *e) {
     const as_work *work = &b->work;
     const bool whole = work->flops <= whole_flops || work->rows <= SAMPLED_ROWS;
     const bool on_device = !whole && b->suite->device_reference &&
                            strcmp(b->suite->device_reference_on, w->device.driver->kind) == 0;
-    as_reference_cache_free(c);
     c->rows = choose_rows(work, whole || on_device, w->seed, SAMPLED_ROWS, &c->n_rows);
     const size_t n = (size_t)(c->n_rows * work->columns) + 1;
     c->expected = malloc(sizeof *c->expected * n);
@@ -153,6 +153,20 @@ static as_status fill_cache(as_bench *b, as_workshop *w, as_reference_cache *c, 
         return cross_check(b, w->seed, c->expected, c->scale, e);
     }
     return host_reference(b, w->seed, c->rows, c->n_rows, c->expected, c->scale, e);
+}
+
+/* From disk, or computed and stored. On failure the cache is empty. */
+static as_status fill_cache(as_bench *b, as_workshop *w, as_reference_cache *c, const char *key, as_error *e) {
+    as_reference_cache_free(c);
+    snprintf(c->key, sizeof c->key, "%s", key);
+    if (w->references && as_reference_load(c, w->references, b->work.columns))
+        return AS_OK;
+    const as_status s = compute(b, w, c, e);
+    if (s != AS_OK)
+        as_reference_cache_free(c);
+    else if (w->references)
+        as_reference_store(c, w->references, b->work.columns);
+    return s;
 }
 
 /* Everything that the reference depends on: the operation's inputs and shape, not the variant, threads or cache. */
@@ -217,10 +231,8 @@ static void compare_row(const as_bench *b, const as_reference_cache *c, int64_t 
 as_status as_verify_reference(as_bench *b, as_workshop *w, as_reference_cache *c, as_verdict *v, as_error *e) {
     char key[AS_ID_MAX];
     reference_key(b, key);
-    if (strcmp(key, c->key) != 0) {
-        AS_TRY(fill_cache(b, w, c, e));
-        snprintf(c->key, sizeof c->key, "%s", key);
-    }
+    if (strcmp(key, c->key) != 0)
+        AS_TRY(fill_cache(b, w, c, key, e));
     int out = b->work.operands - 1;
     while (out > 0 && b->work.operand[out].role != AS_OUT)
         out--;

@@ -27,6 +27,7 @@ typedef struct worker {
     as_reference_cache references;
     as_round round; /* reused: rounds allocate nothing of their own */
     const as_suite *exec_suite;
+    char *reference_folder; /* NULL: none */
     as_peer peer;
 } worker;
 
@@ -58,6 +59,9 @@ static as_status do_open(worker *w, const json_t *m, json_t *answer, as_error *e
     const char *near = json_string_value(json_object_get(m, "near"));
     AS_TRY(as_place_resolve(&(as_place_request){.cpus = cpus, .near_pci = near}, &place, e));
     AS_TRY(as_workshop_open(&w->shop, driver, (int)get_int(m, "index"), &place, strtoull(get_text(m, "seed"), NULL, 10), e));
+    const char *references = get_text(m, "references");
+    w->reference_folder = *references ? strdup(references) : NULL;
+    w->shop.references = w->reference_folder;
     json_object_set(answer, "placement", w->shop.placed);
     json_object_set_new(answer, "clock_cost_ns", json_real(as_host_clock_cost_ns()));
     return AS_OK;
@@ -284,6 +288,7 @@ int as_worker_main(const as_registry *registry) {
     as_exec_suite_free(w->exec_suite);
     if (w->shop.device.driver)
         as_workshop_close(&w->shop);
+    free(w->reference_folder);
     free(w->bench);
     free(w->peer.buffer);
     free(w);

@@ -16,6 +16,8 @@ from .load import Result
 from .style import CEILING, MARKERS, NARROW, SERIES, SIZES, SURFACE, WIDE, drawable
 from .units import percent, quantity
 
+PANEL_POINTS = 290  # width of one panel's legend, wide and narrow drawing alike
+
 
 @dataclass
 class Plot:
@@ -49,20 +51,21 @@ def _grid(panels: int, columns: int, width: str, height: float):
     return figure, flat[:panels]
 
 
-def _columns(entries: list) -> int:
-    """Two columns of the legend where their text fits the panel, which is about 290 points wide in both drawings."""
+def _columns(entries: list, room: float = PANEL_POINTS) -> int:
+    """Columns of the legend: as many as their text fits into the room, in points; at most four."""
     widest = max((sum(2 if ord(c) > 0x2E80 else 1 for c in text) for text in entries), default=0)
-    return 2 if len(entries) > 1 and 2 * (34 + 5.3 * widest) < 290 else 1
+    return max(1, min(4, len(entries), int(room / (36 + 5.3 * widest))))
 
 
 def _legend(ax) -> None:
     """Below the axes, so that no point is hidden."""
     _, entries = ax.get_legend_handles_labels()
+    alone = ax.get_subplotspec().get_gridspec().ncols == 1 and ax.figure.get_figwidth() > SIZES[NARROW]
     if entries:
         ax.legend(
             loc="upper left",
             bbox_to_anchor=(-0.02, -0.2),
-            ncols=_columns(entries),
+            ncols=_columns(entries, 2 * PANEL_POINTS if alone else PANEL_POINTS),
             borderaxespad=0,
             handlelength=1.8,
             columnspacing=1.2,
@@ -88,19 +91,35 @@ def _free_side(lines: list, low: float, high: float) -> str:
     return "left" if found["left"] <= found["right"] else "right"
 
 
-def _ceiling_lines(ax, panel, drawn: list) -> None:
-    """Dashed. Labels stand above their line on the side with more room; ceilings that lie close share one label."""
-    low, high = ax.get_ylim()
-    gap = (high / low) ** 0.065
+def _ceiling_groups(panel, gap: float) -> list:
+    """(value, labels) from the top: ceilings so close that their labels would touch share one."""
     groups = []
     for label, value in panel.ceilings:
-        ax.axhline(value, color=CEILING[0], linewidth=1.1, linestyle=(0, (5, 2)), zorder=1.5)
         text = drawable(f"{label}: {quantity(value, panel.unit, 3)}")
         if groups and value * gap ** len(groups[-1][1]) > groups[-1][0]:
             groups[-1][1].append(text)
         else:
             groups.append((value, [text]))
-    for value, texts in groups:
+    return groups
+
+
+def _label_gap(ax) -> float:
+    """Ratio of values that one line of small text spans on the logarithmic axis."""
+    low, high = ax.get_ylim()
+    return (high / low) ** 0.07
+
+
+def _ceiling_lines(ax, panel, drawn: list) -> None:
+    """Dashed. Labels stand above their line on the side with more room."""
+    for _, value in panel.ceilings:
+        ax.axhline(value, color=CEILING[0], linewidth=1.1, linestyle=(0, (5, 2)), zorder=1.5)
+    for _ in range(2 if panel.ceilings else 0):  # the labels of the highest ceiling need room inside the axes
+        low, high = ax.get_ylim()
+        gap = _label_gap(ax)
+        value, texts = _ceiling_groups(panel, gap)[0]
+        ax.set_ylim(low, max(high, value * gap ** (len(texts) + 0.3)))
+    gap = _label_gap(ax)
+    for value, texts in _ceiling_groups(panel, gap):
         side = _free_side(drawn, value / gap**0.1, value * gap ** len(texts)) if drawn else "left"
         ax.annotate(
             "\n".join(texts),
@@ -154,8 +173,8 @@ def _draw_lines(ax, panel, width: str) -> None:
     pad = max((high / low) ** 0.07, 1.25)
     ax.set_ylim(low / pad, high * pad * (1.3 if panel.ceilings else 1))
     style.doubling_ticks(ax.xaxis, min(xs), max(xs), panel.x_axis in ("bytes", "size"), width == NARROW)
-    style.decade_ticks(ax.yaxis, panel.unit, *ax.get_ylim())
     _ceiling_lines(ax, panel, drawn)
+    style.decade_ticks(ax.yaxis, panel.unit, *ax.get_ylim())
 
 
 def _draw_fractions(ax, panel, width: str, t) -> None:

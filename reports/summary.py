@@ -104,7 +104,10 @@ def _best(result: Result, case: Case, metric: str, t) -> Best:
         key = "best_unlimited"
     else:
         key = "best_above" if case.fraction > 1.005 else "best_limited" if rate else "best_limited_unnamed"
-    return Best(case, metric, label, named, rate, t(key, **words))
+    sentence = t(key, **words)
+    if case.validity != "valid":
+        sentence += " " + t("best_suspect", state=t.or_raw("validity", case.validity), why="; ".join(case.reasons))
+    return Best(case, metric, label, named, rate, sentence)
 
 
 def counts(result: Result) -> dict:

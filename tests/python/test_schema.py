@@ -211,6 +211,14 @@ def test_interval_by_hand():
     assert interval.relative_half_width == pytest.approx(math.exp(half) - 1)
 
 
+def test_interval_is_widened_above_six_units():
+    """Twelve units, half at 100 and half at 110: s = ln(1.1) / 2 sqrt(12/11), t(0.975, 11) = 2.200985, factor 1.125."""
+    interval = stats.t_interval([100, 110] * 6, 1, 0.95)
+    spread = math.log(1.1) / 2 * math.sqrt(12 / 11)
+    assert math.log(interval.high / interval.value) == pytest.approx(2.2009851600916 * spread / math.sqrt(12) * 1.125)
+    assert stats.sequential_factor(6) == stats.sequential_factor(2) == 1.0
+
+
 def test_interval_of_one_unit_has_no_ends():
     interval = stats.t_interval([7], 1, 0.95)
     assert (interval.value, interval.low, interval.high) == (pytest.approx(7.0), None, None)
