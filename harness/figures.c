@@ -64,17 +64,19 @@ static void judge_ceiling(const as_run_state *s, int c, as_figures *f) {
             f->limit = k->work.bound[b].ceiling;
         }
     }
-    f->fraction = f->fraction_low = f->floor_ns = NAN;
+    f->fraction = f->floor_ns = NAN;
     if (k->ceiling)
         f->no_ceiling = "is a ceiling itself";
     else if (k->work.no_ceiling && k->work.bounds == 0)
         f->no_ceiling = k->work.no_ceiling;
     else if (!s->plan->options->ceilings)
         f->no_ceiling = "ceilings were switched off";
-    else if (!isfinite(longest))
+    else if (k->work.bounds > 0 && !isfinite(longest))
         f->no_ceiling = "its ceiling was not measured";
     if (f->no_ceiling)
         return;
+    if (k->work.bounds == 0) /* a spin of known length is its own limit */
+        longest = high_rate_floor = 0;
     f->floor_ns = k->work.fixed_ns + longest;
     f->fraction = f->floor_ns / f->time.value;
     f->above_limit = isfinite(f->time.high) && f->time.high < k->work.fixed_ns + high_rate_floor;
@@ -122,6 +124,22 @@ static void add_flags(const as_outcome *o, json_t *reasons, bool *any) {
     json_decref(counts);
 }
 
+/* The samples of all rounds against Google Benchmark's totals of the same rounds: within 1% and the clock's cost. */
+static bool timers_disagree(const as_run_state *s, const as_outcome *o, double *ours, double *theirs) {
+    size_t i, j, n = 0;
+    json_t *round, *v;
+    *ours = *theirs = 0;
+    json_array_foreach(o->time, i, round) {
+        const json_t *row = json_array_get(o->rows, i);
+        json_array_foreach(round, j, v)
+            *ours += (double)json_integer_value(v);
+        n += json_array_size(round);
+        *theirs += json_number_value(json_object_get(row, "real_time")) * json_number_value(json_object_get(row, "iterations"));
+    }
+    const double slack = (double)n * (4 * s->clock_cost_ns + 20);
+    return fabs(*theirs - *ours) > 0.01 * *ours + slack;
+}
+
 const char *as_case_validity(const as_run_state *s, int c, const as_figures *f, json_t *reasons) {
     const as_outcome *o = &s->outcome[c];
     bool invalid = false, suspect = false;
@@ -139,6 +157,11 @@ const char *as_case_validity(const as_run_state *s, int c, const as_figures *f, 
                      s->plan->rule.target * 100);
         add(reasons, &suspect, text);
     }
+    double ours, theirs;
+    if (o->n_rounds > 0 && timers_disagree(s, o, &ours, &theirs)) {
+        snprintf(text, sizeof text, "timers disagree: samples %.0f ns, Google Benchmark %.0f ns", ours, theirs);
+        add(reasons, &suspect, text);
+    }
     const double sample_ns = o->n_rounds ? f->time.value * (double)o->batch : INFINITY;
     if (!o->host && sample_ns < 100 * s->clock_cost_ns) {
         snprintf(text, sizeof text, "timer too coarse: a reading costs %.0f ns, a sample lasts %.0f ns", s->clock_cost_ns,
@@ -147,7 +170,7 @@ const char *as_case_validity(const as_run_state *s, int c, const as_figures *f, 
     }
     if (f->above_limit) {
         snprintf(text, sizeof text, "above its limit: %.0f%% of %s; the ceiling or the byte count is wrong", f->fraction * 100,
-                 f->limit);
+                 f->limit ? f->limit : "the time that it spends by construction");
         add(reasons, &suspect, text);
     }
     if (o->n_rounds > 0 && strcmp(o->after_timing, "passed") != 0)

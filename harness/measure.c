@@ -168,19 +168,15 @@ static void body(as_gb_state *state, void *context) {
     }
 }
 
-/* The sum of our samples and Google Benchmark's own total must agree within 1% and the timers' cost; a device
- * cannot have worked longer than the host waited. */
+/* A device cannot have worked longer than the host waited for it. That our samples agree with Google Benchmark's own
+ * total is judged over all rounds of a case (figures.c): one preemption between two samples spoils no sample. */
 static void cross_check(const as_bench *b, const as_workshop *w, as_round *r) {
     double sum = 0, host = 0;
     for (int i = 0; i < r->samples; i++) {
         sum += (double)r->time_ns[i];
         host += (double)r->host_ns[i];
     }
-    const double total = r->row.real_time_ns * (double)r->row.iterations;
-    const double slack = r->samples * (4 * as_host_clock_cost_ns() + 20);
-    if (fabs(total - sum) > 0.01 * sum + slack)
-        snprintf(r->suspicion, sizeof r->suspicion, "timers disagree: samples %.0f ns, Google Benchmark %.0f ns", sum, total);
-    else if (as_bench_device_clock(b, w) && sum > 1.01 * host + 2000.0 * r->samples)
+    if (as_bench_device_clock(b, w) && sum > 1.01 * host + 2000.0 * r->samples)
         snprintf(r->suspicion, sizeof r->suspicion, "device time %.0f ns exceeds host time %.0f ns", sum, host);
 }
 

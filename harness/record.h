@@ -10,7 +10,6 @@ typedef struct as_figures {
     double fastest_ns;     /* median of the fastest round: what a ceiling counts */
     double flop_rate, bandwidth, per_item_ns; /* values at time.value */
     double floor_ns, fraction;  /* of the limiting ceiling */
-    double fraction_low;        /* lower end: floor over time.high; what "above the limit" looks at */
     const char *limit;          /* resource that limits */
     int ceiling;                /* case number of the limiting ceiling; -1 none */
     bool above_limit;

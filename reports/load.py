@@ -201,7 +201,7 @@ def _context(reader: _Reader, raw: dict) -> dict:
             reader.take(device, key, str, f"context.devices[{index}]")
         if device.get("pcie") is not None:
             for key in ("generation", "generation_max", "width", "width_max"):
-                reader.take(device["pcie"], key, int, f"context.devices[{index}].pcie")
+                reader.take(device["pcie"], key, (int, type(None)), f"context.devices[{index}].pcie")
     for index, row in enumerate(context["absent"]):
         for key in ("kind", "reason"):
             reader.take(row, key, str, f"context.absent[{index}]")

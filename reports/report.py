@@ -163,7 +163,12 @@ def _device(device: dict, t) -> dict:
         (t("card.power"), f"{device['power_limit_watts']:g} W" if device.get("power_limit_watts") else None),
         ("ECC", None if device.get("ecc") is None else _yes_no(device["ecc"], t)),
         ("MIG", None if device.get("mig") is None else _yes_no(device["mig"], t)),
-        (t("card.pcie"), t("card.pcie_value", **device["pcie"]) if device.get("pcie") else None),
+        (
+            t("card.pcie"),
+            t("card.pcie_value", **{k: "?" if v is None else v for k, v in device["pcie"].items()})
+            if device.get("pcie")
+            else None,
+        ),
         (t("card.bus"), device.get("pci_bus_id")),
         ("UUID", device.get("uuid")),
     ]

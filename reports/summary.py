@@ -135,6 +135,11 @@ def machine_sentence(result: Result, t) -> str:
     return t("machine_gpu", **words, gpus=listed)
 
 
+def _below(pcie: dict, what: str) -> bool:
+    """A link value that is known to be under its maximum."""
+    return None not in (pcie[what], pcie[f"{what}_max"]) and pcie[what] < pcie[f"{what}_max"]
+
+
 def warnings(result: Result, t) -> list:
     """(what, remedy or None): what the run recorded, then what its figures call for."""
     context, plan = result.context, result.plan
@@ -156,8 +161,8 @@ def warnings(result: Result, t) -> list:
         add("load", load=context["load_avg"][0], cpus=context["num_cpus"])
     for device in context["devices"]:
         pcie = device.get("pcie")
-        if pcie and (pcie["width"] < pcie["width_max"] or pcie["generation"] < pcie["generation_max"]):
-            add("link", device=device["name"], **pcie)
+        if pcie and (_below(pcie, "width") or _below(pcie, "generation")):
+            add("link", device=device["name"], **{k: "?" if v is None else v for k, v in pcie.items()})
         if device.get("persistence") is False:
             add("persistence", device=device["name"])
         if device.get("mig"):

@@ -347,6 +347,7 @@ def document(seed: int, devices, cores: int = 4, measure: bool = True, absent=()
                 "min_units": 6,
                 "launches": 1,
                 "resumed": 0,
+                "clock_cost_ns": 24.5,
                 "strict": False,
                 "filter": None,
                 "suites": list(model.SUMMARIES),

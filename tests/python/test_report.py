@@ -199,6 +199,15 @@ def test_link_below_its_maximum_is_told(pages):
     assert "below its maximum of generation 5 x16" in text
 
 
+def test_unknown_link_is_no_warning(command, document, save, tmp_path):
+    document["context"]["devices"][1]["pcie"] = dict.fromkeys(("generation", "generation_max", "width", "width_max"))
+    document["cases"] = document["cases"][-4:]
+    assert command("report", save(document), "-o", tmp_path / "out")[0] == 0
+    text = Page(_html(tmp_path / "out")).text
+    assert "below its maximum" not in text
+    assert "generation ? x? now" in text
+
+
 def test_headline_names_the_best_case_and_its_share():
     result = load(GPU)
     best = summary.best_cases(result, i18n.Texts("en"))
