@@ -45,9 +45,9 @@ static int list(const as_registry *registry, const as_options *o) {
     return 0;
 }
 
-/* `run --resume FILE` alone takes up the command line that the journal keeps. */
-static as_status resume_options(as_options *o, int argc, json_t **header, char ***words, as_error *e) {
-    if (!o->resume || argc > 4)
+/* `run --resume FILE [--quiet]` takes up the command line that the journal keeps. */
+static as_status resume_options(as_options *o, json_t **header, char ***words, as_error *e) {
+    if (!o->resume || o->chosen > 0)
         return AS_OK;
     AS_TRY(as_journal_header(o->resume, header, e));
     const json_t *argv = json_object_get(*header, "argv");
@@ -72,7 +72,7 @@ static int run_command(const as_registry *registry, as_options *o, int argc, cha
     json_t *header = NULL;
     char **words = NULL;
     int code = 0;
-    as_status s = resume_options(o, argc, &header, &words, &e);
+    as_status s = resume_options(o, &header, &words, &e);
     if (s == AS_OK)
         s = as_run(registry, o, argc, argv, &code, &e);
     if (s != AS_OK)

@@ -197,8 +197,7 @@ as_status as_measure_round(as_bench *b, as_workshop *w, as_round *r, as_error *e
 }
 
 as_status as_measure_once(as_bench *b, as_workshop *w, as_error *e) {
-    AS_TRY(issue(b, w, b->graph ? b->graph_batch : 1, e));
-    for (int copy = 1; copy < b->copies; copy++) /* a graph holds as many copies as its batch reaches */
-        AS_TRY(b->variant->run(&b->call[copy], e));
+    b->next = 0; /* from the first copy on: a graph's batch is a multiple of the copies, the loop takes each once */
+    AS_TRY(issue(b, w, b->graph ? b->graph_batch : b->copies, e));
     return w->device.driver->stream_sync(&w->device, w->stream, e);
 }

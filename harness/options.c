@@ -234,7 +234,10 @@ as_status as_options_parse(as_options *o, int argc, char **argv, bool *help, as_
             value = argv[++i];
         }
         AS_TRY(store(o, row, value, e));
+        o->chosen += row->at != AT(resume) && row->at != AT(quiet);
     }
+    if (o->resume && o->out)
+        return as_fail(e, AS_EUSAGE, "--resume writes the result that its journal names; leave --out away");
     if ((o->exec != NULL) != (o->exec_name != NULL))
         return as_fail(e, AS_EUSAGE, "--exec and --name go together: --exec 'sleep 0.1' --name nap");
     return AS_OK;

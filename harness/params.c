@@ -30,7 +30,6 @@ static as_status set_value(as_param *p, const char *text, as_error *e) {
     if (strlen(text) >= sizeof p->text)
         return as_fail(e, AS_EUSAGE, "axis %s: the value is longer than %zu characters", axis->name,
                        sizeof p->text - 1);
-    p->number = -1;
     if (axis->integer && !(axis->all && strcmp(text, "all") == 0)) {
         as_error detail;
         if (as_parse_int(text, 0, INT64_MAX, &p->number, &detail) != AS_OK)
@@ -43,6 +42,7 @@ static as_status set_value(as_param *p, const char *text, as_error *e) {
         if ((unsigned char)*c <= ' ' || strchr("/:,;=\"'\\", *c) || (unsigned char)*c >= 127)
             return as_fail(e, AS_EUSAGE, "axis %s: '%s' holds a character that ids cannot carry", axis->name, text);
     snprintf(p->text, sizeof p->text, "%s", text);
+    p->number = -1;
     return AS_OK;
 }
 
@@ -97,15 +97,18 @@ bool as_param_is_default(const as_param *v) {
     return strcmp(v->text, v->axis->fallback) == 0;
 }
 
+/* Appends "a b c" without blanks at n; what does not fit is counted and not written. */
+static size_t append(char out[AS_ID_MAX], size_t n, const char *a, const char *b, const char *c) {
+    const size_t at = n < AS_ID_MAX ? n : AS_ID_MAX - 1;
+    return n + (size_t)snprintf(out + at, AS_ID_MAX - at, "%s%s%s", a, b, c);
+}
+
 size_t as_case_id(char out[AS_ID_MAX], const char *suite, const char *variant, const as_params *p, const char *device) {
-    size_t n = (size_t)snprintf(out, AS_ID_MAX, "%s/%s", suite, variant);
+    size_t n = append(out, 0, suite, "/", variant);
     for (int i = 0; i < p->count; i++)
         if (!as_param_is_default(&p->value[i])) {
-            assert(n < AS_ID_MAX);
-            n += (size_t)snprintf(out + n, AS_ID_MAX - n, "/%s:%s", p->value[i].axis->name, p->value[i].text);
+            n = append(out, n, "/", p->value[i].axis->name, ":");
+            n = append(out, n, p->value[i].text, "", "");
         }
-    assert(n < AS_ID_MAX);
-    n += (size_t)snprintf(out + n, AS_ID_MAX - n, "/dev:%s", device);
-    assert(n < AS_ID_MAX); /* names and axis texts are bounded: see AS_MAX_AXES and AS_AXIS_TEXT */
-    return n;
+    return append(out, n, "/dev:", device, "");
 }

@@ -47,8 +47,8 @@ bool as_params_has(const as_params *p, const char *name);
 /* True if every value equals its axis's default for that axis. */
 bool as_param_is_default(const as_param *v);
 
-/* suite/variant/axis:value.../dev:name, default axes left out. Returns the length; `out` holds
- * AS_ID_MAX bytes. Ids are never truncated: axis text is bounded so that they fit. */
+/* suite/variant/axis:value.../dev:name, default axes left out. Returns the length; `out` holds AS_ID_MAX bytes.
+ * A length of AS_ID_MAX or more did not fit and `out` holds no id: the plan refuses such a case. */
 size_t as_case_id(char out[AS_ID_MAX], const char *suite, const char *variant, const as_params *p, const char *device);
 
 /* Whole text is one decimal integer in [min, max]; no sign, blank or suffix is let through. */

@@ -198,7 +198,8 @@ static as_status add_variants(const expansion *x, const as_params *params, as_er
         int index;
         if (strcmp(v->on, x->device->driver->kind) != 0 || !variant_listed(x->point->variants, v->name))
             continue;
-        as_case_id(id, x->suite->name, v->name, params, x->device->name);
+        if (as_case_id(id, x->suite->name, v->name, params, x->device->name) >= AS_ID_MAX)
+            return as_fail(e, AS_EUSAGE, "%.80s...: the id is longer than %d characters", id, AS_ID_MAX - 1);
         if (selected(x->select, id))
             AS_TRY(add_case(x->plan, x->suite, v, params, x->device, false, x->point->priority, &index, e));
     }
