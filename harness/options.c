@@ -210,7 +210,7 @@ static const struct option_row *find_row(const char *name, size_t length) {
     return NULL;
 }
 
-as_status as_options_parse(as_options *o, int argc, char **argv, bool *help, as_error *e) {
+static as_status parse_words(as_options *o, int argc, char **argv, bool *help, as_error *e) {
     *o = (as_options){.profile = AS_QUICK, .launches = 1, .seed = 42, .gpu = -1, .ceilings = true,
                       .timeout_ns = 60000000000, .command = argc > 1 ? argv[1] : NULL};
     *help = false;
@@ -249,4 +249,11 @@ void as_options_free(as_options *o) {
         for (int i = 0; i < lists[l]->count; i++)
             free((char *)lists[l]->name[i]);
     memset(o, 0, sizeof *o);
+}
+
+as_status as_options_parse(as_options *o, int argc, char **argv, bool *help, as_error *e) {
+    const as_status s = parse_words(o, argc, argv, help, e);
+    if (s != AS_OK)
+        as_options_free(o);
+    return s;
 }

@@ -28,6 +28,21 @@ static as_status read_cases(const char *path, char **text, as_error *e) {
     return n > 0 ? AS_OK : as_fail(e, AS_EUSAGE, "--cases %s: the file is empty; list one id a line", path);
 }
 
+/* A misspelt id must not pass in silence: every line names a case of the plan. */
+static as_status check_listed(const as_plan *plan, const char *listed, as_error *e) {
+    for (const char *at = listed; at && *at;) {
+        const size_t n = strcspn(at, "\r\n");
+        bool found = n == 0;
+        for (int i = 0; i < plan->count && !found; i++)
+            found = strlen(plan->cases[i].id) == n && strncmp(plan->cases[i].id, at, n) == 0;
+        if (!found)
+            return as_fail(e, AS_EUSAGE, "--cases %s: '%.*s' is no case of this plan; see assay run --dry-run",
+                           plan->options->cases, n < 200 ? (int)n : 200, at);
+        at += n + strspn(at + n, "\r\n");
+    }
+    return AS_OK;
+}
+
 static as_status select_init(selection *s, const as_options *o, as_error *e) {
     memset(s, 0, sizeof *s);
     s->o = o;
@@ -144,10 +159,17 @@ static int find_case(const as_plan *plan, const char *id) {
     return -1;
 }
 
+static as_status make_id(char id[AS_ID_MAX], const as_suite *suite, const as_variant *variant, const as_params *params,
+                         const as_device *device, as_error *e) {
+    if (as_case_id(id, suite->name, variant->name, params, device->name) < AS_ID_MAX)
+        return AS_OK;
+    return as_fail(e, AS_EUSAGE, "%.80s...: the id is longer than %d characters", id, AS_ID_MAX - 1);
+}
+
 static as_status add_case(as_plan *plan, const as_suite *suite, const as_variant *variant, const as_params *params,
                           const as_device *device, bool ceiling, int priority, int *index, as_error *e) {
     char id[AS_ID_MAX];
-    as_case_id(id, suite->name, variant->name, params, device->name);
+    AS_TRY(make_id(id, suite, variant, params, device, e));
     if ((*index = find_case(plan, id)) >= 0)
         return AS_OK;
     as_case c = {.suite = suite, .variant = variant, .params = *params, .device = device, .priority = priority,
@@ -198,8 +220,7 @@ static as_status add_variants(const expansion *x, const as_params *params, as_er
         int index;
         if (strcmp(v->on, x->device->driver->kind) != 0 || !variant_listed(x->point->variants, v->name))
             continue;
-        if (as_case_id(id, x->suite->name, v->name, params, x->device->name) >= AS_ID_MAX)
-            return as_fail(e, AS_EUSAGE, "%.80s...: the id is longer than %d characters", id, AS_ID_MAX - 1);
+        AS_TRY(make_id(id, x->suite, v, params, x->device, e));
         if (selected(x->select, id))
             AS_TRY(add_case(x->plan, x->suite, v, params, x->device, false, x->point->priority, &index, e));
     }
@@ -273,10 +294,11 @@ static as_status add_ceilings(as_plan *plan, as_error *e) {
             as_ceiling_ref refs[AS_MAX_CEILING_REFS];
             const as_device *device = c->device;
             int n = plan->registry->ceilings_for(&c->work.bound[b], &c->work, &c->params, device, as_case_is_cold(c), refs);
-            for (int r = 0; r < n; r++) {
+            for (int r = 0, kept = 0; r < n; r++) {
                 int index;
                 AS_TRY(add_ceiling(plan, &refs[r], device, &index, e));
-                plan->cases[i].ceiling_of[b][r] = index;
+                if (index >= 0) /* one that this device lacks leaves no hole: readers stop at the first -1 */
+                    plan->cases[i].ceiling_of[b][kept++] = index;
             }
         }
     plan->ceilings = plan->count - cases;
@@ -310,6 +332,8 @@ as_status as_plan_add_cases(as_plan *plan, as_error *e) {
         for (const as_suite *const *it = plan->registry->suites; s == AS_OK && it && *it; it++)
             if (named(&o->suites, (*it)->name))
                 s = add_suite(plan, &select, *it, e);
+    if (s == AS_OK && plan->count > 0 && !o->filter)
+        s = check_listed(plan, select.listed, e);
     select_free(&select);
     AS_TRY(s);
     if (plan->count == 0)

@@ -196,6 +196,8 @@ static int64_t extra_until(const as_supervisor *s, const set *x, int launch) {
     for (int i = 0; i < s->plan->count; i++)
         if (pending(s, i) && s->state->outcome[i].n_rounds == 0)
             later += s->plan->cases[i].cost_ns;
+        else if (pending(s, i) && s->plan->cases[i].ceiling) /* their second visit, at the end */
+            later += s->plan->cases[i].cost_ns / 2;
     for (int i = 0; i < x->count; i++)
         mine += s->plan->cases[x->member[i]].cost_ns;
     const double now = (double)as_now_ns(), free_ns = (double)s->deadline_ns - now - fmax(later, mine);
