@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t as_operand_bytes(const as_operand *o) {
-    return (size_t)o->count * as_dtype_bytes(o->type);
-}
+size_t as_operand_bytes(const as_operand *o) { return (size_t)o->count * as_dtype_bytes(o->type); }
 
 as_status as_workshop_open(as_workshop *w, const as_device_driver *driver, int index, const as_placement *place,
                            uint64_t seed, as_error *e) {
@@ -77,8 +75,13 @@ static as_status make_copy(as_bench *b, as_workshop *w, int copy, as_team *team,
             AS_TRY(w->device.driver->alloc(&w->device, o->memory, as_operand_bytes(o), &operand[i], e));
     }
     as_call *c = &b->call[copy];
-    *c = (as_call){.params = &b->params, .operand = operand, .device = &w->device, .stream = w->stream, .team = team,
-                   .place = &w->placement, .extra = b->extra};
+    *c = (as_call){.params = &b->params,
+                   .operand = operand,
+                   .device = &w->device,
+                   .stream = w->stream,
+                   .team = team,
+                   .place = &w->placement,
+                   .extra = b->extra};
     if (b->variant->prepare)
         AS_TRY(b->variant->prepare(c, &c->state, e));
     b->prepared = copy + 1;

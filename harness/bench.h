@@ -14,7 +14,7 @@ typedef struct as_workshop {
     as_event from, to;
     as_inputs *inputs;
     as_placement placement;
-    struct json_t *placed; /* what the operating system says took effect */
+    struct json_t *placed;       /* what the operating system says took effect */
     as_team *team[AS_MAX_TEAMS]; /* cpu: one a size, made on first use */
     uint64_t seed;
     const char *references; /* folder where the launches of a run share references; NULL: none */
@@ -27,14 +27,14 @@ typedef struct as_bench {
     as_work work;
     char id[AS_ID_MAX];
     int copies;
-    int prepared;     /* calls whose state is made */
-    int next;         /* copy that the next operation takes: goes on from sample to sample */
-    as_call *call;    /* one a copy */
-    void **operand;   /* copies x AS_MAX_OPERANDS */
+    int prepared;   /* calls whose state is made */
+    int next;       /* copy that the next operation takes: goes on from sample to sample */
+    as_call *call;  /* one a copy */
+    void **operand; /* copies x AS_MAX_OPERANDS */
     double extra[AS_MAX_EXTRA];
-    as_graph graph;   /* AS_CAPTURE: `graph_batch` operations captured at warm-up; NULL before */
+    as_graph graph; /* AS_CAPTURE: `graph_batch` operations captured at warm-up; NULL before */
     int64_t graph_batch;
-    double op_ns;     /* estimate from warm-up */
+    double op_ns; /* estimate from warm-up */
     uint64_t input_checksum;
 } as_bench;
 

@@ -22,8 +22,8 @@ static int fail(const as_error *e, const as_options *o) {
 
 static void print_version(void) {
     printf("assay %s, commit %s%s, %s, %s%s%s\n", as_build.version, as_build.commit[0] ? as_build.commit : "unknown",
-           as_build.dirty == 1 ? " (dirty)" : "", as_build.compiler, as_build.build_type, as_build.toolkit[0] ? ", " : "",
-           as_build.toolkit);
+           as_build.dirty == 1 ? " (dirty)" : "", as_build.compiler, as_build.build_type,
+           as_build.toolkit[0] ? ", " : "", as_build.toolkit);
 }
 
 static int list(const as_registry *registry, const as_options *o) {

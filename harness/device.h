@@ -53,14 +53,15 @@ struct as_device_driver {
     struct json_t *(*describe)(as_device *d);
     as_status (*memory)(as_device *d, size_t *free_bytes, size_t *total_bytes, as_error *e);
 
-    as_status (*alloc)(as_device *d, as_memory kind, size_t bytes, void **out, as_error *e); /* AS_ENOMEM if it does not fit */
+    as_status (*alloc)(as_device *d, as_memory kind, size_t bytes, void **out,
+                       as_error *e); /* AS_ENOMEM if it does not fit */
     void (*release)(as_device *d, as_memory kind, void *p);
     /* Synchronous; either side may be any kind of memory of this device or plain host memory. */
     as_status (*copy)(as_device *d, void *dst, const void *src, size_t bytes, as_error *e);
     as_status (*set)(as_device *d, void *dst, int byte, size_t bytes, as_error *e);
     /* Elements [0, count) of a seeded stream, bit-identical with as_rng_fill. */
-    as_status (*fill)(as_device *d, as_memory kind, void *dst, as_dtype type, as_dist dist, uint64_t count, uint64_t seed,
-                      uint32_t key, as_error *e);
+    as_status (*fill)(as_device *d, as_memory kind, void *dst, as_dtype type, as_dist dist, uint64_t count,
+                      uint64_t seed, uint32_t key, as_error *e);
 
     as_status (*stream_create)(as_device *d, as_stream *out, as_error *e);
     void (*stream_destroy)(as_device *d, as_stream s);

@@ -7,14 +7,12 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 typedef struct exec_suite {
     as_suite suite; /* first: the suite's address is the whole */
@@ -65,7 +63,7 @@ static as_status split(const char *command, char **text, char ***argv, as_error 
 
 typedef struct exec_state {
     char *const *argv;
-    cpu_set_t own, all; /* this thread's one CPU; the placement, where the program runs */
+    cpu_set_t all;        /* the placement, where the program runs: this thread has one CPU of it */
     uint64_t output_hash; /* of the first run; all others must equal it */
     bool ran;
     char buffer[65536];
@@ -82,16 +80,31 @@ static uint64_t drain(exec_state *x, int fd) {
     }
 }
 
-static as_status spawn(exec_state *x, int out, pid_t *pid, as_error *e) {
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    sched_setaffinity(0, sizeof x->all, &x->all); /* the program inherits it */
-    const int rc = posix_spawnp(pid, x->argv[0], &actions, NULL, x->argv, environ);
-    sched_setaffinity(0, sizeof x->own, &x->own);
-    posix_spawn_file_actions_destroy(&actions);
-    return rc == 0 ? AS_OK : as_fail_code(e, AS_EFAIL, rc, "cannot start '%s': %s", x->argv[0], strerror(rc));
+/* In the child, which borrows our memory until it execs: system calls only. A program must not outlive its worker,
+ * which posix_spawn cannot ask for. */
+static _Noreturn void become(const exec_state *x, int out, pid_t worker, volatile int *failure) {
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 && getppid() == worker) {
+        sched_setaffinity(0, sizeof x->all, &x->all);
+        execvp(x->argv[0], x->argv);
+    }
+    *failure = errno ? errno : ECHILD;
+    _exit(127);
+}
+
+static as_status spawn(const exec_state *x, int out, pid_t *pid, as_error *e) {
+    volatile int failure = 0;
+    const pid_t worker = getpid();
+    *pid = vfork();
+    if (*pid == 0)
+        become(x, out, worker, &failure);
+    if (*pid < 0)
+        return as_fail_code(e, AS_EENV, errno, "cannot fork: %s", strerror(errno));
+    if (failure == 0)
+        return AS_OK;
+    waitpid(*pid, NULL, 0);
+    return as_fail_code(e, AS_EFAIL, failure, "cannot start '%s': %s", x->argv[0], strerror(failure));
 }
 
 static as_status exec_run(const as_call *call, as_error *e) {
@@ -140,7 +153,6 @@ static as_status exec_prepare(const as_call *call, void **state, as_error *e) {
     if (!x)
         return as_fail(e, AS_ENOMEM, "out of memory");
     x->argv = current->argv;
-    sched_getaffinity(0, sizeof x->own, &x->own);
     CPU_ZERO(&x->all);
     for (int i = 0; i < call->place->cpus; i++)
         CPU_SET((size_t)call->place->cpu[i], &x->all);
@@ -151,9 +163,10 @@ static as_status exec_prepare(const as_call *call, void **state, as_error *e) {
 static as_status check_name(const char *name, as_error *e) {
     for (const char *c = name; *c; c++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.", *c))
-            return as_fail(e, AS_EUSAGE, "--name %.40s: use letters, digits, '_', '-' and '.', since it becomes part of an id",
-                           name);
-    return strlen(name) < AS_AXIS_TEXT ? AS_OK : as_fail(e, AS_EUSAGE, "--name: at most %d characters", AS_AXIS_TEXT - 1);
+            return as_fail(e, AS_EUSAGE,
+                           "--name %.40s: use letters, digits, '_', '-' and '.', since it becomes part of an id", name);
+    return strlen(name) < AS_AXIS_TEXT ? AS_OK
+                                       : as_fail(e, AS_EUSAGE, "--name: at most %d characters", AS_AXIS_TEXT - 1);
 }
 
 as_status as_exec_suite_create(const as_suite **out, const char *command, const char *name, as_error *e) {
@@ -163,12 +176,21 @@ as_status as_exec_suite_create(const as_suite **out, const char *command, const 
         free(x);
         return as_fail(e, AS_ENOMEM, "out of memory");
     }
-    x->variants[0] = (as_variant){.name = x->name, .on = "cpu", .summary = "a program, from spawn to exit",
-                                  .flags = AS_SINGLE | AS_HOST_CLOCK, .run = exec_run, .prepare = exec_prepare, .finish = free,
+    x->variants[0] = (as_variant){.name = x->name,
+                                  .on = "cpu",
+                                  .summary = "a program, from spawn to exit",
+                                  .flags = AS_SINGLE | AS_HOST_CLOCK,
+                                  .run = exec_run,
+                                  .prepare = exec_prepare,
+                                  .finish = free,
                                   .extra = {{"cpu_time", "ns", false}, {"peak_memory", "bytes", false}}};
     x->points[0] = (as_point){.from = AS_QUICK, .on = "cpu", .variants = "*", .axes = ""};
-    x->suite = (as_suite){.name = "exec", .summary = "a program given on the command line", .axes = no_axes,
-                          .variants = x->variants, .points = x->points, .describe = exec_describe};
+    x->suite = (as_suite){.name = "exec",
+                          .summary = "a program given on the command line",
+                          .axes = no_axes,
+                          .variants = x->variants,
+                          .points = x->points,
+                          .describe = exec_describe};
     *out = &x->suite;
     current = x;
     as_status s = split(command, &x->text, &x->argv, e);

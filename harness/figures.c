@@ -37,7 +37,8 @@ static double best_rate(const as_run_state *s, const int *refs, int *which, doub
         const char *scope;
         if (s->outcome[refs[r]].status != AS_DONE)
             continue;
-        const double amount = s->plan->cases[refs[r]].work.bound[0].amount, rate = amount / fastest_round(&s->outcome[refs[r]]);
+        const double amount = s->plan->cases[refs[r]].work.bound[0].amount,
+                     rate = amount / fastest_round(&s->outcome[refs[r]]);
         if (isfinite(rate) && !(rate <= best)) {
             const as_interval t = interval_of(s, refs[r], &scope);
             best = rate;
@@ -109,11 +110,10 @@ static void add_flags(const as_outcome *o, json_t *reasons, bool *any) {
     json_t *counts = json_object();
     size_t i, j;
     json_t *round, *flag;
-    json_array_foreach(o->rounds, i, round)
-        json_array_foreach(json_object_get(round, "flags"), j, flag) {
-            const char *name = json_string_value(flag);
-            json_object_set_new(counts, name, json_integer(1 + json_integer_value(json_object_get(counts, name))));
-        }
+    json_array_foreach(o->rounds, i, round) json_array_foreach(json_object_get(round, "flags"), j, flag) {
+        const char *name = json_string_value(flag);
+        json_object_set_new(counts, name, json_integer(1 + json_integer_value(json_object_get(counts, name))));
+    }
     const char *name;
     json_t *n;
     json_object_foreach(counts, name, n) {
@@ -131,10 +131,10 @@ static bool timers_disagree(const as_run_state *s, const as_outcome *o, double *
     *ours = *theirs = 0;
     json_array_foreach(o->time, i, round) {
         const json_t *row = json_array_get(o->rows, i);
-        json_array_foreach(round, j, v)
-            *ours += (double)json_integer_value(v);
+        json_array_foreach(round, j, v) *ours += (double)json_integer_value(v);
         n += json_array_size(round);
-        *theirs += json_number_value(json_object_get(row, "real_time")) * json_number_value(json_object_get(row, "iterations"));
+        *theirs += json_number_value(json_object_get(row, "real_time")) *
+                   json_number_value(json_object_get(row, "iterations"));
     }
     const double slack = (double)n * (4 * s->clock_cost_ns + 20);
     return fabs(*theirs - *ours) > 0.01 * *ours + slack;
@@ -164,13 +164,13 @@ const char *as_case_validity(const as_run_state *s, int c, const as_figures *f, 
     }
     const double sample_ns = o->n_rounds ? f->time.value * (double)o->batch : INFINITY;
     if (!o->host && sample_ns < 100 * s->clock_cost_ns) {
-        snprintf(text, sizeof text, "timer too coarse: a reading costs %.0f ns, a sample lasts %.0f ns", s->clock_cost_ns,
-                 sample_ns);
+        snprintf(text, sizeof text, "timer too coarse: a reading costs %.0f ns, a sample lasts %.0f ns",
+                 s->clock_cost_ns, sample_ns);
         add(reasons, &suspect, text);
     }
     if (f->above_limit) {
-        snprintf(text, sizeof text, "above its limit: %.0f%% of %s; the ceiling or the byte count is wrong", f->fraction * 100,
-                 f->limit ? f->limit : "the time that it spends by construction");
+        snprintf(text, sizeof text, "above its limit: %.0f%% of %s; the ceiling or the byte count is wrong",
+                 f->fraction * 100, f->limit ? f->limit : "the time that it spends by construction");
         add(reasons, &suspect, text);
     }
     if (o->n_rounds > 0 && strcmp(o->after_timing, "passed") != 0)

@@ -14,7 +14,10 @@ typedef struct as_gb_state as_gb_state; /* benchmark::State during a call */
 typedef void (*as_gb_body)(as_gb_state *state, void *context);
 
 enum { AS_GB_COUNTERS = 16, AS_GB_TEXT = 512 };
-typedef struct as_gb_counter { char name[48]; double value; } as_gb_counter;
+typedef struct as_gb_counter {
+    char name[48];
+    double value;
+} as_gb_counter;
 
 typedef struct as_gb_spec {
     const char *name;   /* our id; the row carries it unchanged, whatever Google Benchmark appends */

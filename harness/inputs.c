@@ -63,7 +63,8 @@ as_status as_inputs_acquire(as_inputs *in, const as_operand *o, int copy, void *
     entry *x = &in->entries[in->count];
     *x = (entry){.what = *o, .copy = copy, .users = 1};
     AS_TRY(driver->alloc(in->device, o->memory, (size_t)o->count * as_dtype_bytes(o->type), &x->pointer, e));
-    as_status s = driver->fill(in->device, o->memory, x->pointer, o->type, o->dist, (uint64_t)o->count, in->seed, o->key, e);
+    as_status s =
+        driver->fill(in->device, o->memory, x->pointer, o->type, o->dist, (uint64_t)o->count, in->seed, o->key, e);
     if (s != AS_OK) {
         driver->release(in->device, o->memory, x->pointer);
         return s;
@@ -82,7 +83,8 @@ void as_inputs_release(as_inputs *in, void *p) {
         }
 }
 
-as_status as_device_checksum(as_device *device, const void *p, size_t bytes, uint64_t start, uint64_t *out, as_error *e) {
+as_status as_device_checksum(as_device *device, const void *p, size_t bytes, uint64_t start, uint64_t *out,
+                             as_error *e) {
     enum { PART = 4 << 20 };
     const size_t head = bytes <= 2 * (size_t)PART ? bytes : PART, tail = bytes <= 2 * (size_t)PART ? 0 : PART;
     char *host = calloc(head + 1, 1);

@@ -64,8 +64,8 @@ as_status as_journal_create(as_journal *j, const char *result_path, const json_t
     const int rc = posix_fallocate(j->fd, 0, room);
     if (rc == 0 && ftruncate(j->fd, 0) != 0)
         return as_fail_code(e, AS_EENV, errno, "%s: cannot truncate: %s", j->path, strerror(errno));
-    as_status s = rc == ENOSPC ? as_fail_code(e, AS_EENV, rc, "--out %s: no space; " REMEDY, result_path)
-                               : append(j, header, e);
+    as_status s =
+        rc == ENOSPC ? as_fail_code(e, AS_EENV, rc, "--out %s: no space; " REMEDY, result_path) : append(j, header, e);
     if (s != AS_OK)
         unlink(j->path);
     return s;
@@ -101,8 +101,8 @@ static as_status read_header(FILE *f, const char *path, char **line, size_t *cap
         return AS_OK;
     json_decref(*header);
     *header = NULL;
-    return as_fail(e, AS_EUSAGE, "--resume: %s is no journal of assay, or its beginning is damaged; delete it and run again",
-                   path);
+    return as_fail(e, AS_EUSAGE,
+                   "--resume: %s is no journal of assay, or its beginning is damaged; delete it and run again", path);
 }
 
 as_status as_journal_header(const char *path, json_t **header, as_error *e) {
@@ -129,7 +129,8 @@ static as_status replay(FILE *f, const as_journal *j, as_run_state *state, char 
             const int next = getc(f);
             if (next == EOF) /* torn by the kill */
                 return AS_OK;
-            return as_fail(e, AS_EUSAGE, "--resume: %s, line %d is damaged; delete the journal and run again", j->path, number);
+            return as_fail(e, AS_EUSAGE, "--resume: %s, line %d is damaged; delete the journal and run again", j->path,
+                           number);
         }
         as_error detail = {0};
         const as_status s = as_run_state_apply(state, record, &detail);
@@ -151,8 +152,10 @@ as_status as_journal_resume(as_journal *j, const char *path, as_run_state *state
     snprintf(want, sizeof want, "%016llx", (unsigned long long)state->plan->hash);
     const char *have = json_string_value(json_object_get(header, "plan"));
     if (s == AS_OK && (!have || strcmp(have, want) != 0))
-        s = as_fail(e, AS_EUSAGE, "--resume: %s belongs to another plan (selection, seed, profile or build differ); resume "
-                                  "with no other option, or delete it", j->path);
+        s = as_fail(e, AS_EUSAGE,
+                    "--resume: %s belongs to another plan (selection, seed, profile or build differ); resume "
+                    "with no other option, or delete it",
+                    j->path);
     off_t good = ftello(f);
     if (s == AS_OK)
         s = replay(f, j, state, &line, &capacity, &good, e);

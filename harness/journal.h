@@ -5,7 +5,7 @@
 #include "outcome.h"
 
 typedef struct as_journal {
-    int fd; /* -1: closed */
+    int fd;            /* -1: closed */
     char *path;        /* FILE.journal */
     char *result_path; /* FILE */
     char *references;  /* FILE.references: folder that the launches share; gone with the run; NULL: none */
@@ -13,7 +13,8 @@ typedef struct as_journal {
 
 /* Checks that the result can be written (a regular file or none, in a writable folder, with room), creates the journal
  * and writes its header. AS_EENV for an unwritable or full place, AS_EUSAGE where an unfinished run's journal lies. */
-as_status as_journal_create(as_journal *j, const char *result_path, const struct json_t *header, as_error *e) AS_MUST_CHECK;
+as_status as_journal_create(as_journal *j, const char *result_path, const struct json_t *header,
+                            as_error *e) AS_MUST_CHECK;
 
 /* Reads the header of the journal that `path` names (the journal itself or its result). New object. */
 as_status as_journal_header(const char *path, struct json_t **header, as_error *e) AS_MUST_CHECK;

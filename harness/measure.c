@@ -186,8 +186,12 @@ as_status as_measure_round(as_bench *b, as_workshop *w, as_round *r, as_error *e
     r->suspicion[0] = '\0';
     (void)as_host_clock_cost_ns();
     r->begin_ns = as_now_ns();
-    AS_TRY(as_gb_run(&(as_gb_spec){.name = b->id, .iterations = (int64_t)r->samples * r->batch, .manual_time = device_clock,
-                                   .body = body, .context = &x}, &r->row, e));
+    AS_TRY(as_gb_run(&(as_gb_spec){.name = b->id,
+                                   .iterations = (int64_t)r->samples * r->batch,
+                                   .manual_time = device_clock,
+                                   .body = body,
+                                   .context = &x},
+                     &r->row, e));
     r->end_ns = as_now_ns();
     AS_TRY(x.status);
     if (r->row.failed)

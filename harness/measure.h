@@ -7,10 +7,10 @@
 enum { AS_MAX_SAMPLES = 1000 };
 
 typedef struct as_warmup {
-    int64_t batch;   /* operations a sample */
-    double op_ns;    /* one operation, from the last blocks */
+    int64_t batch; /* operations a sample */
+    double op_ns;  /* one operation, from the last blocks */
     double spent_ns;
-    bool warm;       /* the blocks settled before the limit */
+    bool warm; /* the blocks settled before the limit */
 } as_warmup;
 
 /* Runs until the block medians settle (as_stats_warm) or limit_ns is spent. batch 0: choose it so that a sample is
@@ -23,8 +23,8 @@ typedef struct as_round {
     int samples;
     int64_t batch;
     int64_t begin_ns, end_ns;
-    int64_t time_ns[AS_MAX_SAMPLES];  /* of `batch` operations, by the primary clock */
-    int64_t host_ns[AS_MAX_SAMPLES];  /* the same by the host, where the primary clock is the device's */
+    int64_t time_ns[AS_MAX_SAMPLES]; /* of `batch` operations, by the primary clock */
+    int64_t host_ns[AS_MAX_SAMPLES]; /* the same by the host, where the primary clock is the device's */
     double extra[AS_MAX_EXTRA][AS_MAX_SAMPLES];
     as_gb_row row;
     char suspicion[160]; /* why the round's clocks disagree; empty if they do not */

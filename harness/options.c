@@ -5,9 +5,7 @@
 
 static const char *const profile_names[] = {"quick", "standard", "publish"};
 
-const char *as_profile_name(as_profile p) {
-    return profile_names[p];
-}
+const char *as_profile_name(as_profile p) { return profile_names[p]; }
 
 as_status as_profile_parse(const char *text, as_profile *out, as_error *e) {
     for (int i = 0; i < 3; i++)
@@ -38,7 +36,8 @@ as_status as_parse_duration(const char *text, int64_t *ns, as_error *e) {
             }
         }
     }
-    return as_fail(e, AS_EUSAGE, "'%.40s' is not a duration; give a whole number above 0 with ms, s, m or h: 90s, 4m", text);
+    return as_fail(e, AS_EUSAGE, "'%.40s' is not a duration; give a whole number above 0 with ms, s, m or h: 90s, 4m",
+                   text);
 }
 
 /* ---- the table ---- */
@@ -57,7 +56,8 @@ static const struct option_row {
     {"filter", "REGEX", TEXT, AT(filter), 0, 0, "extended regular expression that a case's id must match"},
     {"cases", "FILE", TEXT, AT(cases), 0, 0, "take exactly the ids listed in FILE, one a line"},
     {"device", "NAME[,NAME]", LIST, AT(devices), 0, 0, "devices: cpu, cuda0, cuda (default: all that are there)"},
-    {"profile", "NAME", PROFILE, AT(profile), 0, 0, "quick (5% intervals), standard (2%) or publish (1%); default quick"},
+    {"profile", "NAME", PROFILE, AT(profile), 0, 0,
+     "quick (5% intervals), standard (2%) or publish (1%); default quick"},
     {"budget", "TIME", DURATION, AT(budget_ns), 0, 0, "wall time of the whole run: 90s, 4m (default: by profile)"},
     {"timeout", "TIME", DURATION, AT(timeout_ns), 0, 0, "longest time a stage of one case may take (default 60s)"},
     {"launches", "N", COUNT, AT(launches), 1, 1000, "fresh processes to spread the rounds over (default 1)"},
@@ -86,16 +86,15 @@ static const struct option_row {
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
 void as_options_help(FILE *to) {
-    fprintf(to,
-            "usage: assay COMMAND [OPTION]...\n\n"
-            "Measures what this machine, CPU and GPU, can do for AI inference.\n\n"
-            "commands\n"
-            "  list        suites, variants and axes (--json for tools)\n"
-            "  run         run the plan: verify, measure, record one JSON\n"
-            "  verify      check every kernel's output, measure nothing\n"
-            "  report      make an HTML report of results: assay report RESULT... -o DIR [--lang zh]\n"
-            "  validate    check results against the schema and recompute their figures\n\n"
-            "options\n");
+    fprintf(to, "usage: assay COMMAND [OPTION]...\n\n"
+                "Measures what this machine, CPU and GPU, can do for AI inference.\n\n"
+                "commands\n"
+                "  list        suites, variants and axes (--json for tools)\n"
+                "  run         run the plan: verify, measure, record one JSON\n"
+                "  verify      check every kernel's output, measure nothing\n"
+                "  report      make an HTML report of results: assay report RESULT... -o DIR [--lang zh]\n"
+                "  validate    check results against the schema and recompute their figures\n\n"
+                "options\n");
     for (int i = 0; i < N_ROWS; i++) {
         char left[64];
         snprintf(left, sizeof left, "--%s%s%s", rows[i].name, rows[i].argument ? " " : "",
@@ -211,8 +210,13 @@ static const struct option_row *find_row(const char *name, size_t length) {
 }
 
 static as_status parse_words(as_options *o, int argc, char **argv, bool *help, as_error *e) {
-    *o = (as_options){.profile = AS_QUICK, .launches = 1, .seed = 42, .gpu = -1, .ceilings = true,
-                      .timeout_ns = 60000000000, .command = argc > 1 ? argv[1] : NULL};
+    *o = (as_options){.profile = AS_QUICK,
+                      .launches = 1,
+                      .seed = 42,
+                      .gpu = -1,
+                      .ceilings = true,
+                      .timeout_ns = 60000000000,
+                      .command = argc > 1 ? argv[1] : NULL};
     *help = false;
     for (int i = 2; i < argc; i++) {
         const char *word = argv[i];
@@ -229,7 +233,7 @@ static as_status parse_words(as_options *o, int argc, char **argv, bool *help, a
             return as_fail(e, AS_EUSAGE, "there is no option %.60s; see assay --help", word);
         const char *value = equals ? equals + 1 : NULL;
         if (row->kind != FLAG && !value) {
-            if (i + 1 >= argc)
+            if (i + 1 >= argc || strncmp(argv[i + 1], "--", 2) == 0)
                 return as_fail(e, AS_EUSAGE, "--%s needs a value: %s", row->name, row->argument);
             value = argv[++i];
         }

@@ -6,9 +6,7 @@
 
 static const char *const names[] = {"pending", "done", "failed", "skipped", "lost", "not_reached"};
 
-const char *as_case_status_name(as_case_status s) {
-    return names[s];
-}
+const char *as_case_status_name(as_case_status s) { return names[s]; }
 
 as_status as_run_state_init(as_run_state *s, const as_plan *plan, as_error *e) {
     memset(s, 0, sizeof *s);
@@ -109,12 +107,11 @@ static as_status apply_round(as_outcome *o, const json_t *r, as_error *e) {
 
 /* ---- all records ---- */
 
-static double number(const json_t *r, const char *key) {
-    return json_number_value(json_object_get(r, key));
-}
+static double number(const json_t *r, const char *key) { return json_number_value(json_object_get(r, key)); }
 
 static as_status apply_status(as_outcome *o, const json_t *r, as_error *e) {
-    const char *name = json_string_value(json_object_get(r, "status")), *why = json_string_value(json_object_get(r, "reason"));
+    const char *name = json_string_value(json_object_get(r, "status")),
+               *why = json_string_value(json_object_get(r, "reason"));
     for (int i = AS_DONE; name && i <= AS_NOT_REACHED; i++)
         if (strcmp(names[i], name) == 0) {
             o->status = (as_case_status)i;
@@ -179,7 +176,8 @@ size_t as_outcome_units(const as_outcome *o, const as_stop_rule *rule, double *o
         launches += i == 0 || o->launch[i] != o->launch[i - 1]; /* rounds of a launch follow one another */
     if (launches < rule->min_units) {
         *scope = "within-launch";
-        memcpy(out, o->median_ns, sizeof *out * (size_t)o->n_rounds);
+        if (o->n_rounds > 0) /* no array before the first round */
+            memcpy(out, o->median_ns, sizeof *out * (size_t)o->n_rounds);
         return (size_t)o->n_rounds;
     }
     *scope = "launches";

@@ -17,18 +17,18 @@ typedef struct as_outcome {
     int64_t batch;               /* operations a sample; 0 before the first warm-up */
     double op_ns;
     double prepare_ns, verify_ns, warmup_ns;
-    bool warm;                   /* every warm-up settled */
-    const char *after_timing;    /* "not_run", "passed", "failed" */
+    bool warm;                /* every warm-up settled */
+    const char *after_timing; /* "not_run", "passed", "failed" */
     int n_rounds, capacity;
-    double *median_ns;           /* of each round, one operation */
-    int *launch;                 /* of each round */
+    double *median_ns; /* of each round, one operation */
+    int *launch;       /* of each round */
 } as_outcome;
 
 typedef struct as_run_state {
     const as_plan *plan;
-    as_outcome *outcome; /* one a case of the plan, ceilings included */
-    int launches;        /* launch indices given out so far */
-    char *date;          /* begin of the run, ISO 8601 */
+    as_outcome *outcome;    /* one a case of the plan, ceilings included */
+    int launches;           /* launch indices given out so far */
+    char *date;             /* begin of the run, ISO 8601 */
     struct json_t *context; /* of the journal's header */
     int resumed;
     double clock_cost_ns; /* of one reading of the host clock, as a worker measured it; 0 unknown */

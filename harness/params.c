@@ -89,13 +89,9 @@ const char *as_params_text(const as_params *p, const char *name) {
     return v->text;
 }
 
-bool as_params_has(const as_params *p, const char *name) {
-    return find(p, name) != NULL;
-}
+bool as_params_has(const as_params *p, const char *name) { return find(p, name) != NULL; }
 
-bool as_param_is_default(const as_param *v) {
-    return strcmp(v->text, v->axis->fallback) == 0;
-}
+bool as_param_is_default(const as_param *v) { return strcmp(v->text, v->axis->fallback) == 0; }
 
 /* Appends "a b c" without blanks at n; what does not fit is counted and not written. */
 static size_t append(char out[AS_ID_MAX], size_t n, const char *a, const char *b, const char *c) {

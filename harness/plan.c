@@ -9,12 +9,21 @@
 #include <string.h>
 
 static const as_profile_limits limits_of[] = {
-    [AS_QUICK] = {.target = 0.05, .budget_ns = 170000000000, .round_ns = 30e6, .warmup_ns = 150e6, .longest_op_ns = 100e6, .most_cases = 95},
-    [AS_STANDARD] = {.target = 0.02, .budget_ns = 900000000000, .round_ns = 100e6, .warmup_ns = 500e6, .longest_op_ns = 2e9},
-    [AS_PUBLISH] = {.target = 0.01, .budget_ns = 3600000000000, .round_ns = 250e6, .warmup_ns = 1e9, .longest_op_ns = 10e9},
+    [AS_QUICK] = {.target = 0.05,
+                  .budget_ns = 170000000000,
+                  .round_ns = 30e6,
+                  .warmup_ns = 150e6,
+                  .longest_op_ns = 100e6,
+                  .most_cases = 95},
+    [AS_STANDARD] =
+        {.target = 0.02, .budget_ns = 900000000000, .round_ns = 100e6, .warmup_ns = 500e6, .longest_op_ns = 2e9},
+    [AS_PUBLISH] =
+        {.target = 0.01, .budget_ns = 3600000000000, .round_ns = 250e6, .warmup_ns = 1e9, .longest_op_ns = 10e9},
 };
 
 /* ---- memory and groups ---- */
+
+enum { MOST_COPIES = 16384 };
 
 static size_t operand_bytes(const as_work *w) {
     size_t sum = 0;
@@ -27,9 +36,13 @@ static void size_case(as_case *c) {
     size_t bytes = operand_bytes(&c->work), cache = c->device->last_level_cache_bytes;
     c->copies = 1;
     if (as_case_is_cold(c) && bytes > 0)
-        c->copies = (int)ceil(3.0 * (double)cache / (double)(c->work.working_set_bytes > 0 ? c->work.working_set_bytes : (int64_t)bytes));
+        c->copies = (int)ceil(3.0 * (double)cache /
+                              (double)(c->work.working_set_bytes > 0 ? c->work.working_set_bytes : (int64_t)bytes));
     if (c->copies < 1)
         c->copies = 1;
+    if (c->copies > MOST_COPIES)
+        c->drop_reason =
+            "too small for a cold run: it would take over 16384 copies to leave the cache; take a larger size";
     c->bytes = bytes * (size_t)c->copies;
 }
 
@@ -176,8 +189,8 @@ json_t *as_plan_catalogue(const as_registry *registry) {
         json_t *axes = json_array(), *variants = json_array();
         for (int i = 0; i < (*s)->n_axes; i++) {
             const as_axis *a = &(*s)->axes[i];
-            json_array_append_new(axes, json_pack("{s:s, s:s, s:s, s:s}", "name", a->name, "default", a->fallback, "unit",
-                                                  a->unit ? a->unit : "", "help", a->help ? a->help : ""));
+            json_array_append_new(axes, json_pack("{s:s, s:s, s:s, s:s}", "name", a->name, "default", a->fallback,
+                                                  "unit", a->unit ? a->unit : "", "help", a->help ? a->help : ""));
         }
         for (const as_variant *v = (*s)->variants; v->name; v++)
             json_array_append_new(variants, json_pack("{s:s, s:s, s:s}", "name", v->name, "device", v->on, "summary",

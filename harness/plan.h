@@ -31,22 +31,22 @@ typedef struct as_case {
     const as_device *device; /* stub in as_machine */
     char *id;
     int priority;
-    bool ceiling;            /* of plan.ceilings, not of plan.cases */
+    bool ceiling;                                       /* of plan.ceilings, not of plan.cases */
     int ceiling_of[AS_MAX_BOUNDS][AS_MAX_CEILING_REFS]; /* indices into the case list; -1 none */
-    size_t bytes;            /* of all its operands and copies */
-    int copies;              /* input sets to rotate: 1 warm */
-    int group;               /* packing of cases that are prepared together */
-    double cost_ns;          /* estimate: prepare, verify, warm up, min_rounds rounds */
-    const char *drop_reason; /* not NULL: planned, and not reached, for this reason */
+    size_t bytes;                                       /* of all its operands and copies */
+    int copies;                                         /* input sets to rotate: 1 warm */
+    int group;                                          /* packing of cases that are prepared together */
+    double cost_ns;                                     /* estimate: prepare, verify, warm up, min_rounds rounds */
+    const char *drop_reason;                            /* not NULL: planned, and not reached, for this reason */
 } as_case;
 
 typedef struct as_profile_limits {
-    double target;          /* relative half-width */
+    double target; /* relative half-width */
     int64_t budget_ns;
-    double round_ns;        /* time that a round aims at */
-    double warmup_ns;       /* most that a warm-up takes */
-    double longest_op_ns;   /* predicted operations above it are left out of the plan */
-    int most_cases;         /* by device kind; 0: no limit */
+    double round_ns;      /* time that a round aims at */
+    double warmup_ns;     /* most that a warm-up takes */
+    double longest_op_ns; /* predicted operations above it are left out of the plan */
+    int most_cases;       /* by device kind; 0: no limit */
 } as_profile_limits;
 
 typedef struct as_plan {
@@ -57,11 +57,11 @@ typedef struct as_plan {
     as_profile_limits limits;
     as_stop_rule rule;
     int64_t budget_ns;
-    int min_rounds;   /* of a case in one launch */
+    int min_rounds;     /* of a case in one launch */
     int ceiling_rounds; /* at the beginning, and again at the end */
-    as_case *cases;   /* the selected cases, then the `ceilings` ceilings that they name */
+    as_case *cases;     /* the selected cases, then the `ceilings` ceilings that they name */
     int count, ceilings, groups;
-    uint64_t hash;    /* of ids, seed, profile and the build: what --resume compares */
+    uint64_t hash;              /* of ids, seed, profile and the build: what --resume compares */
     const as_suite *exec_suite; /* --exec; owned, NULL without */
 } as_plan;
 

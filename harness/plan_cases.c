@@ -15,7 +15,7 @@ typedef struct selection {
     const as_options *o;
     regex_t regex;
     bool has_regex;
-    char *listed;  /* --cases: the file's text between newlines */
+    char *listed; /* --cases: the file's text between newlines */
 } selection;
 
 static as_status read_cases(const char *path, char **text, as_error *e) {
@@ -94,36 +94,38 @@ static bool device_wanted(const as_options *o, const as_device *d) {
 
 /* ---- devices that were asked for ---- */
 
-static bool known_kind(const as_plan *plan, const char *name) {
-    size_t n = strcspn(name, "0123456789");
-    if (strcmp(name, as_cpu_driver.kind) == 0)
-        return true;
-    for (const as_device_driver *const *d = plan->registry->drivers; d && *d; d++)
-        if (strlen((*d)->kind) == n && strncmp((*d)->kind, name, n) == 0 && strspn(name + n, "0123456789") == strlen(name + n))
+/* A kind alone, or a kind with a number. */
+static bool is_of_kind(const char *name, const char *kind) {
+    const size_t n = strlen(kind);
+    return strncmp(name, kind, n) == 0 && strspn(name + n, "0123456789") == strlen(name + n);
+}
+
+static bool is_there(const as_plan *plan, const char *name) {
+    for (int i = 0; i < plan->machine.devices; i++)
+        if (strcmp(plan->machine.device[i].name, name) == 0 || strcmp(plan->machine.device[i].driver->kind, name) == 0)
             return true;
-    /* A build without the accelerator still knows the word: it is absent hardware, not a spelling mistake. */
-    return n == 4 && strncmp(name, "cuda", 4) == 0 && strspn(name + n, "0123456789") == strlen(name + n);
+    return false;
 }
 
 static as_status check_device(const as_plan *plan, const char *name, as_error *e) {
-    if (!known_kind(plan, name))
-        return as_fail(e, AS_EUSAGE, "--device %.40s: unknown; devices are cpu, cuda, cuda0, cuda1 ...", name);
-    size_t n = strcspn(name, "0123456789");
-    for (int i = 0; i < plan->machine.devices; i++)
-        if (strcmp(plan->machine.device[i].name, name) == 0 || strcmp(plan->machine.device[i].driver->kind, name) == 0)
-            return AS_OK;
     size_t i;
     json_t *row;
-    json_array_foreach(plan->machine.absent, i, row) {
-        if (strncmp(json_string_value(json_object_get(row, "kind")), name, n) != 0)
-            continue;
-        bool broken = json_is_true(json_object_get(row, "broken"));
+    if (is_there(plan, name))
+        return AS_OK;
+    json_array_foreach(plan->machine.absent, i,
+                       row) if (is_of_kind(name, json_string_value(json_object_get(row, "kind")))) {
+        const bool broken = json_is_true(json_object_get(row, "broken"));
         return as_fail(e, broken ? AS_EENV : AS_EABSENT, "--device %s: %s: %s", name, broken ? "broken" : "absent",
                        json_string_value(json_object_get(row, "reason")));
     }
-    return as_fail(e, AS_EABSENT, "--device %s: absent: %s", name,
-                   plan->registry->drivers && *plan->registry->drivers ? "there are fewer devices of this kind"
-                                                                      : "this binary was built without CUDA");
+    char known[256] = "cpu";
+    for (const as_device_driver *const *d = plan->registry->drivers; d && *d; d++) {
+        if (is_of_kind(name, (*d)->kind))
+            return as_fail(e, AS_EABSENT, "--device %s: absent: there are fewer devices of this kind", name);
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, ", %s, %s0 ...", (*d)->kind, (*d)->kind);
+    }
+    return as_fail(e, AS_EUSAGE, "--device %.40s: unknown; devices are %s", name, known);
 }
 
 static as_status check_names(const as_plan *plan, as_error *e) {
@@ -172,8 +174,13 @@ static as_status add_case(as_plan *plan, const as_suite *suite, const as_variant
     AS_TRY(make_id(id, suite, variant, params, device, e));
     if ((*index = find_case(plan, id)) >= 0)
         return AS_OK;
-    as_case c = {.suite = suite, .variant = variant, .params = *params, .device = device, .priority = priority,
-                 .ceiling = ceiling, .copies = 1};
+    as_case c = {.suite = suite,
+                 .variant = variant,
+                 .params = *params,
+                 .device = device,
+                 .priority = priority,
+                 .ceiling = ceiling,
+                 .copies = 1};
     memset(c.ceiling_of, -1, sizeof c.ceiling_of);
     as_error detail = {0};
     as_status s = suite->describe(params, variant, device, &c.work, &detail);
@@ -236,6 +243,8 @@ static as_status expand(const expansion *x, const char *axes, as_params params, 
     const char *equals = memchr(axes, '=', length);
     if (!equals)
         return as_fail(e, AS_EUSAGE, "suite %s: point '%s' has no '='", x->suite->name, axes);
+    if (equals + 1 == axes + length)
+        return as_fail(e, AS_EUSAGE, "suite %s: point '%s' has no value", x->suite->name, axes);
     char name[AS_AXIS_TEXT], value[AS_AXIS_TEXT];
     snprintf(name, sizeof name, "%.*s", (int)(equals - axes), axes);
     for (const char *at = equals + 1, *end = axes + length; at < end;) {
@@ -264,7 +273,8 @@ static as_status add_suite(as_plan *plan, const selection *select, const as_suit
 
 /* ---- ceilings: the plan measures just those that its cases name ---- */
 
-static as_status add_ceiling(as_plan *plan, const as_ceiling_ref *ref, const as_device *device, int *index, as_error *e) {
+static as_status add_ceiling(as_plan *plan, const as_ceiling_ref *ref, const as_device *device, int *index,
+                             as_error *e) {
     const as_suite *suite = plan->registry->ceilings;
     *index = -1;
     for (const as_variant *v = suite->variants; v->name; v++) {
@@ -293,7 +303,8 @@ static as_status add_ceilings(as_plan *plan, as_error *e) {
             const as_case *c = &plan->cases[i]; /* valid until the next add_ceiling */
             as_ceiling_ref refs[AS_MAX_CEILING_REFS];
             const as_device *device = c->device;
-            int n = plan->registry->ceilings_for(&c->work.bound[b], &c->work, &c->params, device, as_case_is_cold(c), refs);
+            int n =
+                plan->registry->ceilings_for(&c->work.bound[b], &c->work, &c->params, device, as_case_is_cold(c), refs);
             for (int r = 0, kept = 0; r < n; r++) {
                 int index;
                 AS_TRY(add_ceiling(plan, &refs[r], device, &index, e));

@@ -31,10 +31,9 @@ static void probe_driver(const as_device_driver *driver, json_t *devices, json_t
         size_t free_bytes = 0, total = 0;
         if (driver->memory(&d, &free_bytes, &total, &e) != AS_OK)
             free_bytes = 0;
-        json_array_append_new(devices,
-                              json_pack("{s:s, s:s, s:i, s:I, s:I, s:o}", "name", d.name, "kind", driver->kind, "index", i,
-                                        "cache", (json_int_t)d.last_level_cache_bytes, "free", (json_int_t)free_bytes,
-                                        "description", driver->describe(&d)));
+        json_array_append_new(devices, json_pack("{s:s, s:s, s:i, s:I, s:I, s:o}", "name", d.name, "kind", driver->kind,
+                                                 "index", i, "cache", (json_int_t)d.last_level_cache_bytes, "free",
+                                                 (json_int_t)free_bytes, "description", driver->describe(&d)));
         driver->close(&d);
     }
 }
@@ -44,6 +43,8 @@ int as_probe_child(const as_registry *registry) {
     probe_driver(&as_cpu_driver, devices, absent);
     for (const as_device_driver *const *d = registry->drivers; d && *d; d++)
         probe_driver(*d, devices, absent);
+    for (const as_absent_kind *k = registry->absent; k && k->kind; k++)
+        add_absent(absent, k->kind, k->reason, false);
     json_t *all = json_pack("{s:o, s:o}", "devices", devices, "absent", absent);
     int rc = all && json_dumpf(all, stdout, JSON_COMPACT) == 0 ? 0 : 3;
     json_decref(all);

@@ -23,7 +23,7 @@ int64_t as_now_ns(void) {
 }
 
 /* In the child, between fork and exec: `fd` becomes `as`, all dies with the parent. */
-static void become(int fd, int as, const char *argument, const char *const *environment, pid_t parent) {
+static void become(int fd, int as, const char *argument, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* the parent died before the line above */
         _exit(3);
@@ -32,20 +32,18 @@ static void become(int fd, int as, const char *argument, const char *const *envi
         fcntl(fd, F_SETFD, 0);
     else if (dup2(fd, as) < 0)
         _exit(3);
-    for (; environment && *environment; environment++)
-        putenv((char *)*environment);
     execl("/proc/self/exe", "assay", argument, (char *)NULL);
     _exit(3);
 }
 
-static as_status spawn(int theirs, int as, const char *argument, const char *const *environment, pid_t *pid, as_error *e) {
+static as_status spawn(int theirs, int as, const char *argument, pid_t *pid, as_error *e) {
     pid_t parent = getpid();
     fflush(NULL);
     *pid = fork();
     if (*pid < 0)
         return as_fail_code(e, AS_EENV, errno, "cannot fork: %s", strerror(errno));
     if (*pid == 0)
-        become(theirs, as, argument, environment, parent);
+        become(theirs, as, argument, parent);
     return AS_OK;
 }
 
@@ -54,7 +52,7 @@ as_status as_process_self_output(const char *argument, char **text, int timeout_
     if (pipe2(ends, O_CLOEXEC) != 0)
         return as_fail_code(e, AS_EENV, errno, "cannot make a pipe: %s", strerror(errno));
     pid_t pid;
-    as_status status = spawn(ends[1], STDOUT_FILENO, argument, NULL, &pid, e);
+    as_status status = spawn(ends[1], STDOUT_FILENO, argument, &pid, e);
     close(ends[1]);
     size_t used = 0, capacity = 65536;
     *text = malloc(capacity);
@@ -91,12 +89,12 @@ as_status as_process_self_output(const char *argument, char **text, int timeout_
     return status;
 }
 
-as_status as_peer_start(as_peer *p, const char *argument, const char *const *environment, as_error *e) {
+as_status as_peer_start(as_peer *p, const char *argument, as_error *e) {
     memset(p, 0, sizeof *p);
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return as_fail_code(e, AS_EENV, errno, "cannot make a socket pair: %s", strerror(errno));
-    as_status status = spawn(ends[1], PEER_FD, argument, environment, &p->pid, e);
+    as_status status = spawn(ends[1], PEER_FD, argument, &p->pid, e);
     close(ends[1]);
     p->fd = ends[0];
     if (status != AS_OK) {
@@ -141,7 +139,8 @@ static json_t *take_line(as_peer *p) {
     return message ? message : json_null();
 }
 
-as_status as_peer_receive(as_peer *p, json_t **message, int64_t timeout_ns, const volatile int *interrupted, as_error *e) {
+as_status as_peer_receive(as_peer *p, json_t **message, int64_t timeout_ns, const volatile int *interrupted,
+                          as_error *e) {
     int64_t deadline = as_now_ns() + timeout_ns;
     for (;;) {
         if ((*message = take_line(p)))

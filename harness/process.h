@@ -20,8 +20,8 @@ typedef struct as_peer {
     size_t used, capacity;
 } as_peer;
 
-/* The child dies with its parent (PR_SET_PDEATHSIG). `environment` rows "NAME=value", ends at NULL, added to ours. */
-as_status as_peer_start(as_peer *p, const char *argument, const char *const *environment, as_error *e) AS_MUST_CHECK;
+/* The child dies with its parent (PR_SET_PDEATHSIG). */
+as_status as_peer_start(as_peer *p, const char *argument, as_error *e) AS_MUST_CHECK;
 as_status as_peer_send(as_peer *p, const struct json_t *message, as_error *e) AS_MUST_CHECK;
 /* Waits for one line. AS_ELOST when the peer died or the time ran out (message says which); AS_EINTR when
  * *interrupted becomes true while waiting. */

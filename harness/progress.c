@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 void as_progress_init(as_progress *p, bool enabled, int total, int64_t budget_ns) {
-    *p = (as_progress){.enabled = enabled, .terminal = isatty(STDERR_FILENO) == 1, .begin_ns = as_now_ns(),
-                       .budget_ns = budget_ns, .total = total};
+    *p = (as_progress){.enabled = enabled,
+                       .terminal = isatty(STDERR_FILENO) == 1,
+                       .begin_ns = as_now_ns(),
+                       .budget_ns = budget_ns,
+                       .total = total};
 }
 
 static void scaled(char out[32], double value, const char *const *units, int n, double step) {
@@ -59,7 +62,8 @@ void as_progress_step(as_progress *p, const char *stage, const char *id, double 
     struct winsize size = {0};
     const int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40 ? size.ws_col : 80;
     const double elapsed = (double)(now - p->begin_ns), budget = (double)p->budget_ns;
-    const int cells = 20, full = (int)(cells * fmin(1, fmax(elapsed / budget, p->total ? (double)p->done / p->total : 0)));
+    const int cells = 20,
+              full = (int)(cells * fmin(1, fmax(elapsed / budget, p->total ? (double)p->done / p->total : 0)));
     char bar[32], median[32], line[512];
     for (int i = 0; i < cells; i++)
         bar[i] = i < full ? '#' : '.';

@@ -20,12 +20,14 @@ static as_status find_share(char share[PATH_BYTES], char root[PATH_BYTES], as_er
     exe[n] = '\0';
     for (int up = 0; up < 2; up++)
         *strrchr(exe, '/') = '\0';
-    if (snprintf(root, PATH_BYTES, "%s", exe) >= PATH_BYTES || snprintf(share, PATH_BYTES, "%s/share/assay", exe) >= PATH_BYTES)
+    if (snprintf(root, PATH_BYTES, "%s", exe) >= PATH_BYTES ||
+        snprintf(share, PATH_BYTES, "%s/share/assay", exe) >= PATH_BYTES)
         return as_fail(e, AS_EENV, "the command's folder has too long a name");
     char probe[PATH_BYTES + 32];
     snprintf(probe, sizeof probe, "%s/reports/__main__.py", share);
-    return access(probe, R_OK) == 0 ? AS_OK
-                                    : as_fail(e, AS_EENV, "the Python package is not at %s/reports; build or install again", share);
+    return access(probe, R_OK) == 0
+               ? AS_OK
+               : as_fail(e, AS_EENV, "the Python package is not at %s/reports; build or install again", share);
 }
 
 /* 0 if the interpreter imports all that the reports need. */
@@ -53,9 +55,10 @@ static as_status find_python(const char *root, char *out, as_error *e) {
     char candidate[PATH_BYTES + 32];
     const char *asked = getenv("ASSAY_PYTHON");
     if (asked && *asked)
-        return try_python(asked, out) ? AS_OK
-                                      : as_fail(e, AS_EENV, "$ASSAY_PYTHON (%s) does not import numpy, scipy, matplotlib and jinja2",
-                                                asked);
+        return try_python(asked, out)
+                   ? AS_OK
+                   : as_fail(e, AS_EENV, "$ASSAY_PYTHON (%s) does not import numpy, scipy, matplotlib and jinja2",
+                             asked);
     snprintf(candidate, sizeof candidate, "%s/../venv/bin/python3", root);
     if (access(candidate, X_OK) == 0 && try_python(candidate, out))
         return AS_OK;
@@ -67,7 +70,8 @@ static as_status find_python(const char *root, char *out, as_error *e) {
             return AS_OK;
         at += n + (at[n] == ':');
     }
-    return as_fail(e, AS_EENV, "no python3 imports numpy, scipy, matplotlib and jinja2; run ci/setup, or set ASSAY_PYTHON");
+    return as_fail(e, AS_EENV,
+                   "no python3 imports numpy, scipy, matplotlib and jinja2; run ci/setup, or set ASSAY_PYTHON");
 }
 
 as_status as_python_exec(int argc, char **argv, as_error *e) {

@@ -10,9 +10,9 @@
 static json_t *build_json(void) {
     json_t *dirty = as_build.dirty < 0 ? json_null() : json_boolean(as_build.dirty);
     return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "version", as_build.version, "commit",
-                     as_build.commit, "dirty", dirty, "source_hash", as_build.source_hash, "build_type", as_build.build_type,
-                     "compiler", as_build.compiler, "flags", as_build.flags, "sanitizers", as_build.sanitizers, "toolkit",
-                     as_build.toolkit, "google_benchmark", as_gb_version());
+                     as_build.commit, "dirty", dirty, "source_hash", as_build.source_hash, "build_type",
+                     as_build.build_type, "compiler", as_build.compiler, "flags", as_build.flags, "sanitizers",
+                     as_build.sanitizers, "toolkit", as_build.toolkit, "google_benchmark", as_gb_version());
 }
 
 static json_t *argv_json(int argc, char **argv) {
@@ -57,8 +57,7 @@ static json_t *names_json(const as_plan *plan, bool devices) {
         bool known = strcmp(name, last) == 0;
         size_t j;
         json_t *have;
-        json_array_foreach(list, j, have)
-            known = known || strcmp(json_string_value(have), name) == 0;
+        json_array_foreach(list, j, have) known = known || strcmp(json_string_value(have), name) == 0;
         if (!known)
             json_array_append_new(list, json_string(name));
         last = name;
@@ -72,9 +71,9 @@ static json_t *placement_json(const as_plan *plan, const json_t *read_back) {
     json_t *row, *value;
     size_t i;
     json_object_foreach((json_t *)read_back, device, row)
-        json_array_foreach(json_object_get(row, "read_back"), i, value)
-            if (json_array_size(seen) < json_array_size(json_object_get(p, "cpus")))
-                json_array_append(seen, value);
+        json_array_foreach(json_object_get(row, "read_back"), i,
+                           value) if (json_array_size(seen) < json_array_size(json_object_get(p, "cpus")))
+            json_array_append(seen, value);
     json_object_set_new(p, "read_back", seen);
     return p;
 }
@@ -85,11 +84,12 @@ static json_t *plan_json(const as_run_state *s, const json_t *read_back) {
     char hash[20];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)plan->hash);
     return json_pack("{s:s, s:I, s:f, s:f, s:I, s:i, s:i, s:b, s:s?, s:o, s:o, s:s, s:o, s:o, s:f}", "profile",
-                     as_profile_name(o->profile), "budget_ns", (json_int_t)plan->budget_ns, "target_relative_half_width",
-                     plan->rule.target, "confidence", plan->rule.confidence, "min_units", (json_int_t)plan->rule.min_units,
-                     "launches", o->launches, "resumed", s->resumed, "strict", (int)o->strict, "filter", o->filter, "suites",
-                     names_json(plan, false), "devices", names_json(plan, true), "hash", hash, "placement",
-                     placement_json(plan, read_back), "catalogue", as_plan_catalogue(plan->registry), "clock_cost_ns", s->clock_cost_ns);
+                     as_profile_name(o->profile), "budget_ns", (json_int_t)plan->budget_ns,
+                     "target_relative_half_width", plan->rule.target, "confidence", plan->rule.confidence, "min_units",
+                     (json_int_t)plan->rule.min_units, "launches", o->launches, "resumed", s->resumed, "strict",
+                     (int)o->strict, "filter", o->filter, "suites", names_json(plan, false), "devices",
+                     names_json(plan, true), "hash", hash, "placement", placement_json(plan, read_back), "catalogue",
+                     as_plan_catalogue(plan->registry), "clock_cost_ns", s->clock_cost_ns);
 }
 
 /* ---- benchmarks: Google Benchmark's rows, one a round, as its compare.py takes them ---- */
@@ -100,11 +100,11 @@ static void add_rows(const as_run_state *s, int c, int family, json_t *list) {
     const int n = (int)json_array_size(o->rows);
     for (int i = 0; i < n; i++) {
         const json_t *row = json_array_get(o->rows, (size_t)i);
-        json_t *out = json_pack("{s:s, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:O, s:O, s:O, s:s}", "name", id, "family_index",
-                                family, "per_family_instance_index", 0, "run_name", id, "run_type", "iteration", "repetitions",
-                                n, "repetition_index", i, "threads", 1, "iterations", json_object_get(row, "iterations"),
-                                "real_time", json_object_get(row, "real_time"), "cpu_time", json_object_get(row, "cpu_time"),
-                                "time_unit", "ns");
+        json_t *out = json_pack("{s:s, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:O, s:O, s:O, s:s}", "name", id,
+                                "family_index", family, "per_family_instance_index", 0, "run_name", id, "run_type",
+                                "iteration", "repetitions", n, "repetition_index", i, "threads", 1, "iterations",
+                                json_object_get(row, "iterations"), "real_time", json_object_get(row, "real_time"),
+                                "cpu_time", json_object_get(row, "cpu_time"), "time_unit", "ns");
         json_object_update_missing(out, json_object_get(row, "counters"));
         json_array_append_new(list, out);
     }

@@ -5,15 +5,15 @@
 
 /* Derived figures of one case; NaN where there is none. */
 typedef struct as_figures {
-    as_interval time;      /* ns of one operation */
+    as_interval time; /* ns of one operation */
     const char *scope;
-    double fastest_ns;     /* median of the fastest round: what a ceiling counts */
+    double fastest_ns;                        /* median of the fastest round: what a ceiling counts */
     double flop_rate, bandwidth, per_item_ns; /* values at time.value */
-    double floor_ns, fraction;  /* of the limiting ceiling */
-    const char *limit;          /* resource that limits */
-    int ceiling;                /* case number of the limiting ceiling; -1 none */
+    double floor_ns, fraction;                /* of the limiting ceiling */
+    const char *limit;                        /* resource that limits */
+    int ceiling;                              /* case number of the limiting ceiling; -1 none */
     bool above_limit;
-    const char *no_ceiling;     /* reason where fraction is NaN */
+    const char *no_ceiling; /* reason where fraction is NaN */
     bool converged;
 } as_figures;
 

@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *real_or_null(double x) {
-    return isfinite(x) ? json_real(x) : json_null();
-}
+static json_t *real_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
 static json_t *parameters(const as_params *p) {
     json_t *o = json_object();
@@ -32,14 +30,12 @@ static double *all_samples(const as_outcome *o, size_t *n) {
     size_t i, j;
     json_t *round, *v;
     *n = 0;
-    json_array_foreach(o->time, i, round)
-        *n += json_array_size(round);
+    json_array_foreach(o->time, i, round) *n += json_array_size(round);
     double *x = malloc(sizeof *x * (*n + 1));
     size_t k = 0;
     if (x)
-        json_array_foreach(o->time, i, round)
-            json_array_foreach(round, j, v)
-                x[k++] = (double)json_integer_value(v) / (double)o->batch;
+        json_array_foreach(o->time, i, round) json_array_foreach(round, j, v) x[k++] =
+            (double)json_integer_value(v) / (double)o->batch;
     return x;
 }
 
@@ -55,13 +51,14 @@ static json_t *statistics(const as_outcome *o, const as_figures *f) {
     static const double points[] = {0.5, 0.9, 0.99};
     json_t *percentiles = json_array();
     for (size_t i = 0; i < sizeof points / sizeof *points; i++)
-        json_array_append_new(percentiles,
-                              json_pack("{s:f, s:f, s:f}", "p", points[i], "ns", as_stats_quantile_sorted(x, n, points[i]),
-                                        "confidence", as_stats_percentile_confidence(points[i], n)));
-    json_t *out = json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:b, s:o}", "scope", f->scope, "units",
-                            (json_int_t)f->time.units, "samples", (json_int_t)n, "median_ns", median, "mad_ns", mad, "min_ns",
-                            x[0], "max_ns", x[n - 1], "relative_half_width", real_or_null(f->time.relative_half_width),
-                            "converged", (int)f->converged, "percentiles", percentiles);
+        json_array_append_new(percentiles, json_pack("{s:f, s:f, s:f}", "p", points[i], "ns",
+                                                     as_stats_quantile_sorted(x, n, points[i]), "confidence",
+                                                     as_stats_percentile_confidence(points[i], n)));
+    json_t *out =
+        json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:b, s:o}", "scope", f->scope, "units",
+                  (json_int_t)f->time.units, "samples", (json_int_t)n, "median_ns", median, "mad_ns", mad, "min_ns",
+                  x[0], "max_ns", x[n - 1], "relative_half_width", real_or_null(f->time.relative_half_width),
+                  "converged", (int)f->converged, "percentiles", percentiles);
     free(x);
     return out;
 }
@@ -70,23 +67,24 @@ static json_t *statistics(const as_outcome *o, const as_figures *f) {
 
 static json_t *series_row(const char *name, const char *unit, const char *better, const char *clock, json_int_t batch,
                           bool primary, json_t *samples) {
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:b, s:O}", "name", name, "unit", unit, "better", better, "clock", clock,
-                     "batch", batch, "primary", (int)primary, "samples", samples);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:b, s:O}", "name", name, "unit", unit, "better", better, "clock",
+                     clock, "batch", batch, "primary", (int)primary, "samples", samples);
 }
 
 static json_t *series(const as_case *k, const as_outcome *o) {
     json_t *list = json_array();
     if (o->n_rounds == 0)
         return list;
-    json_array_append_new(list, series_row("time", "ns", "lower", o->host ? "device" : "host", o->batch, true, o->time));
+    json_array_append_new(list,
+                          series_row("time", "ns", "lower", o->host ? "device" : "host", o->batch, true, o->time));
     if (o->host)
         json_array_append_new(list, series_row("host_time", "ns", "lower", "host", o->batch, false, o->host));
     for (int i = 0; i < AS_MAX_EXTRA && k->variant->extra[i].name; i++) {
         const as_extra_series *x = &k->variant->extra[i];
         json_t *samples = json_object_get(o->extra, x->name);
         if (samples)
-            json_array_append_new(list, series_row(x->name, x->unit, x->higher_is_better ? "higher" : "lower", "host", 1,
-                                                   false, samples));
+            json_array_append_new(list, series_row(x->name, x->unit, x->higher_is_better ? "higher" : "lower", "host",
+                                                   1, false, samples));
     }
     return list;
 }
@@ -94,9 +92,9 @@ static json_t *series(const as_case *k, const as_outcome *o) {
 static void add_metric(json_t *list, const char *name, const char *unit, const char *better, double value, double low,
                        double high, const char *formula) {
     if (isfinite(value))
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:s}", "name", name, "unit", unit, "better",
-                                              better, "value", value, "low", real_or_null(low), "high", real_or_null(high),
-                                              "formula", formula));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:s}", "name", name, "unit", unit,
+                                              "better", better, "value", value, "low", real_or_null(low), "high",
+                                              real_or_null(high), "formula", formula));
 }
 
 static json_t *metrics(const as_figures *f) {
@@ -115,8 +113,9 @@ static json_t *metrics(const as_figures *f) {
 
 static json_t *ceiling(const as_run_state *s, const as_figures *f) {
     return json_pack("{s:o, s:s?, s:s?, s:o, s:s?}", "fraction", real_or_null(f->fraction), "limit",
-                     isfinite(f->fraction) ? f->limit : NULL, "ceiling_id", f->ceiling >= 0 && isfinite(f->fraction) ? s->plan->cases[f->ceiling].id : NULL,
-                     "floor_ns", real_or_null(f->floor_ns), "reason", f->no_ceiling);
+                     isfinite(f->fraction) ? f->limit : NULL, "ceiling_id",
+                     f->ceiling >= 0 && isfinite(f->fraction) ? s->plan->cases[f->ceiling].id : NULL, "floor_ns",
+                     real_or_null(f->floor_ns), "reason", f->no_ceiling);
 }
 
 /* ---- the case ---- */
@@ -124,21 +123,22 @@ static json_t *ceiling(const as_run_state *s, const as_figures *f) {
 static json_t *verification(const as_outcome *o) {
     if (o->verification)
         return json_incref(o->verification);
-    return json_pack("{s:s, s:s, s:i, s:n, s:n, s:b, s:n, s:n, s:s, s:n}", "kind", "reference", "status", "not_run", "checked",
-                     0, "max_error", "tolerance", "deterministic", 0, "input_checksum", "output_checksum", "after_timing",
-                     "not_run", "detail");
+    return json_pack("{s:s, s:s, s:i, s:n, s:n, s:b, s:n, s:n, s:s, s:n}", "kind", "reference", "status", "not_run",
+                     "checked", 0, "max_error", "tolerance", "deterministic", 0, "input_checksum", "output_checksum",
+                     "after_timing", "not_run", "detail");
 }
 
 static void add_rate(json_t *row, const as_case *k, const as_figures *f) {
     const char *resource = k->work.bound[0].ceiling;
     const double amount = k->work.bound[0].amount;
-    const char *unit = strncmp(resource, "flops", 5) == 0  ? "flops_per_s"
-                       : strcmp(resource, "launch") == 0 ? "launches_per_s"
-                                                           : "bytes_per_s";
+    const char *unit = strncmp(resource, "flops", 5) == 0 ? "flops_per_s"
+                       : strcmp(resource, "launch") == 0  ? "launches_per_s"
+                                                          : "bytes_per_s";
     json_object_set_new(row, "rate",
-                        json_pack("{s:s, s:s, s:o, s:o, s:o}", "resource", resource, "unit", unit,
-                                  "value", real_or_null(amount / f->fastest_ns * 1e9), "low",
-                                  real_or_null(amount / f->time.high * 1e9), "high", real_or_null(amount / f->time.low * 1e9)));
+                        json_pack("{s:s, s:s, s:o, s:o, s:o}", "resource", resource, "unit", unit, "value",
+                                  real_or_null(amount / f->fastest_ns * 1e9), "low",
+                                  real_or_null(amount / f->time.high * 1e9), "high",
+                                  real_or_null(fmax(amount / f->time.low, amount / f->fastest_ns) * 1e9)));
 }
 
 json_t *as_record_case(const as_run_state *s, int c) {
@@ -148,16 +148,18 @@ json_t *as_record_case(const as_run_state *s, int c) {
     const as_figures f = as_case_figures(s, c);
     json_t *reasons = json_array();
     const char *validity = as_case_validity(s, c, &f, reasons);
-    json_t *row = json_pack(
-        "{s:s, s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:o, s:i, s:o, s:o, s:{s:s, s:o}, s:o, s:O, s:o, s:o, s:o, s:[], s:{}, "
-        "s:{s:f, s:f, s:f, s:b, s:i}}",
-        "id", k->id, "suite", k->suite->name, "variant", k->variant->name, "device", "name", k->device->name, "kind",
-        k->device->driver->kind, "parameters", parameters(&k->params), "status", as_case_status_name(o->status), "reason",
-        o->reason[0] ? json_string(o->reason) : json_null(), "priority", k->priority, "work", work(&k->work),
-        "verification", verification(o), "validity", "status", validity, "reasons", reasons, "statistics",
-        done ? statistics(o, &f) : json_null(), "rounds", o->rounds, "series", series(k, o), "metrics",
-        done ? metrics(&f) : json_array(), "ceiling", ceiling(s, &f), "parts", "telemetry", "cost", "prepare_ns",
-        o->prepare_ns, "verify_ns", o->verify_ns, "warmup_ns", o->warmup_ns, "warm", (int)(o->n_rounds > 0 && o->warm), "copies", k->copies);
+    json_t *row =
+        json_pack("{s:s, s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:o, s:i, s:o, s:o, s:{s:s, s:o}, s:o, s:O, s:o, s:o, s:o, "
+                  "s:[], s:{}, "
+                  "s:{s:f, s:f, s:f, s:b, s:i}}",
+                  "id", k->id, "suite", k->suite->name, "variant", k->variant->name, "device", "name", k->device->name,
+                  "kind", k->device->driver->kind, "parameters", parameters(&k->params), "status",
+                  as_case_status_name(o->status), "reason", o->reason[0] ? json_string(o->reason) : json_null(),
+                  "priority", k->priority, "work", work(&k->work), "verification", verification(o), "validity",
+                  "status", validity, "reasons", reasons, "statistics", done ? statistics(o, &f) : json_null(),
+                  "rounds", o->rounds, "series", series(k, o), "metrics", done ? metrics(&f) : json_array(), "ceiling",
+                  ceiling(s, &f), "parts", "telemetry", "cost", "prepare_ns", o->prepare_ns, "verify_ns", o->verify_ns,
+                  "warmup_ns", o->warmup_ns, "warm", (int)(o->n_rounds > 0 && o->warm), "copies", k->copies);
     if (row && k->ceiling)
         add_rate(row, k, &f);
     return row;

@@ -51,7 +51,8 @@ bool as_reference_load(as_reference_cache *c, const char *folder, int64_t column
 
 void as_reference_store(const as_reference_cache *c, const char *folder, int64_t columns) {
     char path[4096], temporary[4096];
-    if (!path_of(path, sizeof path, folder, c->key, ".ref") || !path_of(temporary, sizeof temporary, folder, c->key, ".tmp"))
+    if (!path_of(path, sizeof path, folder, c->key, ".ref") ||
+        !path_of(temporary, sizeof temporary, folder, c->key, ".tmp"))
         return;
     FILE *f = fopen(temporary, "we");
     if (!f)

@@ -79,8 +79,12 @@ static as_status prepare_verify_measure(run *r, as_error *e) {
     as_progress_init(&r->progress, !r->plan.options->quiet, r->plan.count - r->plan.ceilings, r->plan.budget_ns);
     for (int i = 0; i < r->plan.count - r->plan.ceilings; i++)
         r->progress.done += r->state.outcome[i].status != AS_PENDING; /* resumed or never reached */
-    r->supervisor = (as_supervisor){.plan = &r->plan, .state = &r->state, .journal = &r->journal, .progress = &r->progress,
-                                    .placement = r->placement, .verify_only = r->verify_only};
+    r->supervisor = (as_supervisor){.plan = &r->plan,
+                                    .state = &r->state,
+                                    .journal = &r->journal,
+                                    .progress = &r->progress,
+                                    .placement = r->placement,
+                                    .verify_only = r->verify_only};
     as_status s = as_supervise(&r->supervisor, e);
     as_progress_end(&r->progress);
     return s;
@@ -124,8 +128,8 @@ static void raise_again(run *r) {
     raise(number);
 }
 
-static as_status run_stages(run *r, const as_registry *registry, const as_options *o, int argc, char **argv, int *exit_code,
-                            as_error *e) {
+static as_status run_stages(run *r, const as_registry *registry, const as_options *o, int argc, char **argv,
+                            int *exit_code, as_error *e) {
     AS_TRY(as_plan_build(&r->plan, registry, o, e)); /* plan, place */
     if (o->list_only) {
         for (int i = 0; i < r->plan.count - r->plan.ceilings; i++)

@@ -9,11 +9,14 @@ as_status as_run(const as_registry *registry, const as_options *o, int argc, cha
 
 /* ---- table.c ---- */
 typedef struct as_run_state as_run_state;
-typedef struct as_summary { int done, failed, skipped, lost, not_reached, suspect, unconverged; } as_summary;
+typedef struct as_summary {
+    int done, failed, skipped, lost, not_reached, suspect, unconverged;
+} as_summary;
 as_summary as_summarise(const as_run_state *s);
 /* The closing table and the counted warnings, to standard output. */
 void as_print_table(const as_run_state *s, bool verify_only);
 
 /* ---- python.c ---- */
-/* Hands argv to the Python package (python -m reports ...): does not return on success. AS_EENV names what is missing. */
+/* Hands argv to the Python package (python -m reports ...): does not return on success. AS_EENV names what is missing.
+ */
 as_status as_python_exec(int argc, char **argv, as_error *e) AS_MUST_CHECK;

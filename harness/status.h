@@ -42,11 +42,11 @@ as_status as_fail_at(as_error *e, as_status s, const char *file, int line, int c
 #define as_fail_code(e, s, code, ...) as_fail_at((e), (s), __FILE__, __LINE__, (code), __VA_ARGS__)
 
 /* Relays a failure to the caller. */
-#define AS_TRY(expr)                                                                                    \
-    do {                                                                                                \
-        as_status as_try_ = (expr);                                                                     \
-        if (as_try_ != AS_OK)                                                                           \
-            return as_try_;                                                                             \
+#define AS_TRY(expr)                                                                                                   \
+    do {                                                                                                               \
+        as_status as_try_ = (expr);                                                                                    \
+        if (as_try_ != AS_OK)                                                                                          \
+            return as_try_;                                                                                            \
     } while (0)
 
 /* Exit codes: 0 well, 1 failed check, 2 usage, 3 environment. (4, 77: decided by the commands.) */

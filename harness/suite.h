@@ -52,25 +52,25 @@ typedef struct as_work {
     as_operand operand[AS_MAX_OPERANDS];
     int operands;
 
-    double flops;                   /* floating-point operations of one operation */
+    double flops;                     /* floating-point operations of one operation */
     double bytes_read, bytes_written; /* bytes that must move at least, by formula */
-    const char *convention;         /* how bytes are counted: "read + written", "copied once" */
-    int64_t working_set_bytes;      /* decides the memory level; inputs + outputs touched */
-    double items;                   /* things in one operation to divide by (kernels of a chain); 0 if none */
-    const char *item;               /* their name, singular: "kernel" */
+    const char *convention;           /* how bytes are counted: "read + written", "copied once" */
+    int64_t working_set_bytes;        /* decides the memory level; inputs + outputs touched */
+    double items;                     /* things in one operation to divide by (kernels of a chain); 0 if none */
+    const char *item;                 /* their name, singular: "kernel" */
 
     as_bound bound[AS_MAX_BOUNDS];
     int bounds;
-    double fixed_ns;             /* time spent by construction (a 10 us spin kernel), part of the floor */
-    const char *no_ceiling;      /* why there is none, where bounds == 0 and fixed_ns == 0 */
+    double fixed_ns;        /* time spent by construction (a 10 us spin kernel), part of the floor */
+    const char *no_ceiling; /* why there is none, where bounds == 0 and fixed_ns == 0 */
 
     as_check check;
-    double tolerance;            /* AS_CHECK_REFERENCE: of the reference's scale (see as_reference) */
-    int64_t rows, columns;       /* shape of the output operand for the reference: rows * columns elements */
-    int64_t tile;                /* edge that sampled verification must visit: largest tile of any variant; 0 none */
-    int64_t expected_count;      /* AS_CHECK_EFFECT: executions of one operation */
+    double tolerance;       /* AS_CHECK_REFERENCE: of the reference's scale (see as_reference) */
+    int64_t rows, columns;  /* shape of the output operand for the reference: rows * columns elements */
+    int64_t tile;           /* edge that sampled verification must visit: largest tile of any variant; 0 none */
+    int64_t expected_count; /* AS_CHECK_EFFECT: executions of one operation */
 
-    double predicted_ns;         /* rough time of one operation for the planner; 0 = unknown */
+    double predicted_ns; /* rough time of one operation for the planner; 0 = unknown */
 } as_work;
 
 /* ---- one call of a variant ---- */
@@ -79,19 +79,22 @@ typedef struct as_call {
     const as_params *params;
     void *const *operand; /* pointers of this iteration's copy, in the order of as_work.operand */
     as_device *device;
-    as_stream stream;     /* NULL on cpu */
-    as_team *team;        /* cpu: the team of the size that axis `threads` asks; NULL on other devices */
+    as_stream stream;          /* NULL on cpu */
+    as_team *team;             /* cpu: the team of the size that axis `threads` asks; NULL on other devices */
     const as_placement *place; /* CPUs of the run */
-    void *state;          /* what the variant's prepare made; NULL without one */
-    uint64_t *counter;    /* effect checks: device (or host) counter that the twin adds 1 to for each execution;
-                             NULL when timed: then the empty kernel itself runs */
-    double *extra;        /* values of the variant's extra series, filled by run; batch is then 1 */
+    void *state;               /* what the variant's prepare made; NULL without one */
+    uint64_t *counter;         /* effect checks: device (or host) counter that the twin adds 1 to for each execution;
+                                  NULL when timed: then the empty kernel itself runs */
+    double *extra;             /* values of the variant's extra series, filled by run; batch is then 1 */
 } as_call;
 
 /* Runs one operation: on cpu to completion, on a device issued to call->stream. No allocation, no I/O. */
 typedef as_status (*as_run_fn)(const as_call *call, as_error *e);
 
-typedef struct as_extra_series { const char *name, *unit; bool higher_is_better; } as_extra_series;
+typedef struct as_extra_series {
+    const char *name, *unit;
+    bool higher_is_better;
+} as_extra_series;
 
 typedef enum as_variant_flags {
     AS_DETERMINISTIC = 1, /* same inputs give the same bits: its checksum is recorded and must repeat */
@@ -168,11 +171,17 @@ typedef struct as_ceiling_ref {
 } as_ceiling_ref;
 enum { AS_MAX_CEILING_REFS = 4 };
 
+/* A kind of device that people may ask for and this binary was built without. */
+typedef struct as_absent_kind {
+    const char *kind, *reason;
+} as_absent_kind;
+
 /* Everything a binary offers; suites/main.c holds ours, an outside project holds its own. */
 typedef struct as_registry {
     const as_suite *const *suites;          /* ends at NULL; the ceiling suite is not listed */
     const as_device_driver *const *drivers; /* ends at NULL; the cpu driver is always there and not listed */
-    const as_suite *ceilings;               /* NULL for none */
+    const as_absent_kind *absent; /* kinds of device that this build leaves out; ends at kind NULL; NULL: none */
+    const as_suite *ceilings;     /* NULL for none */
     /* The ceiling cases that serve bound `b` of a case; the highest of their rates counts. Returns their number,
      * 0 if none. `cold`: the case runs on a cold cache. */
     int (*ceilings_for)(const as_bound *b, const as_work *w, const as_params *p, const as_device *d, bool cold,

@@ -11,17 +11,15 @@ volatile int as_interrupted;
 
 /* A set of cases that are prepared together and whose rounds interleave. */
 typedef struct set {
-    int *member;   /* case numbers still in the running */
+    int *member; /* case numbers still in the running */
     int count;
-    int launch;    /* launch index in which they were prepared */
+    int launch; /* launch index in which they were prepared */
     int min_rounds;
-    bool extra;    /* the stop rule may ask for more rounds */
+    bool extra;       /* the stop rule may ask for more rounds */
     int64_t until_ns; /* extra rounds end here */
 } set;
 
-static bool pending(const as_supervisor *s, int c) {
-    return s->state->outcome[c].status == AS_PENDING;
-}
+static bool pending(const as_supervisor *s, int c) { return s->state->outcome[c].status == AS_PENDING; }
 
 static void drop_member(set *x, int at) {
     memmove(x->member + at, x->member + at + 1, sizeof *x->member * (size_t)(x->count - at - 1));
@@ -80,8 +78,10 @@ static as_status trim(as_supervisor *s, set *x, as_error *e) {
         if (last < 0 || need <= (double)(s->deadline_ns - as_now_ns()))
             return AS_OK;
         as_stage_release(s, x->member[last]);
-        AS_TRY(as_case_finish(s, x->member[last], AS_NOT_REACHED, "slower than planned: the budget does not hold its rounds; "
-                                                                 "raise --budget", e));
+        AS_TRY(as_case_finish(s, x->member[last], AS_NOT_REACHED,
+                              "slower than planned: the budget does not hold its rounds; "
+                              "raise --budget",
+                              e));
         drop_member(x, last);
     }
 }
@@ -149,7 +149,9 @@ static bool all_rounds(as_supervisor *s, set *x, as_status *fatal, as_error *e) 
         }
         if (fewest >= x->min_rounds || x->count == 0)
             break;
-        as_rng rng = {.seed = s->plan->options->seed, .key = 0x6f726472u, .counter = (uint64_t)s->launch << 40 | (uint64_t)fewest << 24};
+        as_rng rng = {.seed = s->plan->options->seed,
+                      .key = 0x6f726472u,
+                      .counter = (uint64_t)s->launch << 40 | (uint64_t)fewest << 24};
         if (!round_of_all(s, x, &rng, fatal, e))
             return false;
     }
@@ -208,8 +210,10 @@ static int64_t extra_until(const as_supervisor *s, const set *x, int launch) {
 }
 
 /* Visit 1 at the beginning of a launch, visit 2 at its end: half of the rounds each. */
-static as_status run_ceilings(as_supervisor *s, const as_device *device, int *member, int visit, bool finish, as_error *e) {
-    set x = {.member = member, .count = collect(s, device, true, 0, member), .min_rounds = visit * s->plan->ceiling_rounds};
+static as_status run_ceilings(as_supervisor *s, const as_device *device, int *member, int visit, bool finish,
+                              as_error *e) {
+    set x = {
+        .member = member, .count = collect(s, device, true, 0, member), .min_rounds = visit * s->plan->ceiling_rounds};
     return s->verify_only && visit == 1 ? AS_OK : run_set(s, &x, finish, e);
 }
 
@@ -236,9 +240,7 @@ static as_status run_device(as_supervisor *s, const as_device *device, int launc
 
 /* ---- signals and the whole ---- */
 
-static void on_signal(int number) {
-    as_interrupted = number;
-}
+static void on_signal(int number) { as_interrupted = number; }
 
 as_status as_supervise(as_supervisor *s, as_error *e) {
     struct sigaction act = {.sa_handler = on_signal}, old_int, old_term;
@@ -256,9 +258,11 @@ as_status as_supervise(as_supervisor *s, as_error *e) {
     sigaction(SIGINT, &old_int, NULL);
     sigaction(SIGTERM, &old_term, NULL);
     for (int i = 0; i < s->plan->count; i++)
-        if (status == AS_EINTR && pending(s, i) && s->state->outcome[i].n_rounds == 0) {
-            s->state->outcome[i].status = AS_NOT_REACHED;
-            snprintf(s->state->outcome[i].reason, sizeof s->state->outcome[i].reason, "interrupted");
+        if (status == AS_EINTR && pending(s, i)) { /* in the partial result only: the journal has no such record */
+            as_outcome *o = &s->state->outcome[i];
+            o->status = AS_NOT_REACHED;
+            snprintf(o->reason, sizeof o->reason,
+                     o->n_rounds ? "interrupted: --resume goes on after %d rounds" : "interrupted", o->n_rounds);
         }
     s->state->interrupted = status == AS_EINTR;
     return status;

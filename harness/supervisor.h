@@ -11,9 +11,9 @@ typedef struct as_supervisor {
     as_run_state *state;
     as_journal *journal;
     as_progress *progress;
-    as_peer worker;       /* pid 0: none */
+    as_peer worker;          /* pid 0: none */
     const as_device *device; /* of the worker */
-    int launch;           /* its launch index */
+    int launch;              /* its launch index */
     int64_t deadline_ns;
     struct json_t *placement; /* read back by the workers: {device: placement} */
     bool verify_only;

@@ -17,9 +17,10 @@ static json_t *open_command(const as_supervisor *s) {
     for (int i = 0; i < s->plan->machine.devices; i++)
         if (&s->plan->machine.device[i] == s->device)
             near = json_string_value(json_object_get(s->plan->machine.description[i], "pci_bus_id"));
-    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s?, s:s?, s:s?, s:s?, s:s?}", "do", "open", "build", as_build.source_hash, "kind",
-                     s->device->driver->kind, "index", s->device->index, "seed", seed, "cpus", o->cpus, "near", near, "exec",
-                     o->exec, "exec_name", o->exec_name, "references", s->journal->references);
+    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s?, s:s?, s:s?, s:s?, s:s?}", "do", "open", "build",
+                     as_build.source_hash, "kind", s->device->driver->kind, "index", s->device->index, "seed", seed,
+                     "cpus", o->cpus, "near", near, "exec", o->exec, "exec_name", o->exec_name, "references",
+                     s->journal->references);
 }
 
 static as_status ask(as_supervisor *s, json_t *command, json_t **answer, as_error *e) {
@@ -31,11 +32,9 @@ static as_status ask(as_supervisor *s, json_t *command, json_t **answer, as_erro
 }
 
 as_status as_worker_start(as_supervisor *s, const as_device *device, as_error *e) {
-    /* No OMP_PROC_BIND: libgomp would pin the main thread before the placement is read. */
-    static const char *const environment[] = {"CUDA_MODULE_LOADING=EAGER", NULL};
     s->device = device;
     s->launch = s->state->launches;
-    AS_TRY(as_peer_start(&s->worker, "__worker", environment, e));
+    AS_TRY(as_peer_start(&s->worker, "__worker", e));
     json_t *answer = NULL;
     AS_TRY(ask(s, open_command(s), &answer, e));
     as_status status = AS_OK;
@@ -55,15 +54,13 @@ as_status as_worker_start(as_supervisor *s, const as_device *device, as_error *e
     return status;
 }
 
-void as_worker_stop(as_supervisor *s, char how[128]) {
-    as_peer_stop(&s->worker, how);
-}
+void as_worker_stop(as_supervisor *s, char how[128]) { as_peer_stop(&s->worker, how); }
 
 /* ---- stages ---- */
 
 as_status as_case_finish(as_supervisor *s, int c, as_case_status status, const char *reason, as_error *e) {
-    json_t *record = json_pack("{s:s, s:i, s:s, s:s}", "kind", "status", "case", c, "status", as_case_status_name(status),
-                               "reason", reason ? reason : "");
+    json_t *record = json_pack("{s:s, s:i, s:s, s:s}", "kind", "status", "case", c, "status",
+                               as_case_status_name(status), "reason", reason ? reason : "");
     as_status rc = as_journal_record(s->journal, s->state, record, e);
     json_decref(record);
     const as_outcome *o = &s->state->outcome[c];
@@ -71,7 +68,8 @@ as_status as_case_finish(as_supervisor *s, int c, as_case_status status, const c
     const char *scope;
     as_interval interval = {.relative_half_width = NAN};
     if (o->n_rounds > 0 && o->n_rounds < 4096)
-        interval = as_stats_interval(units, as_outcome_units(o, &s->plan->rule, units, &scope), s->plan->rule.confidence);
+        interval =
+            as_stats_interval(units, as_outcome_units(o, &s->plan->rule, units, &scope), s->plan->rule.confidence);
     if (!s->plan->cases[c].ceiling || status != AS_DONE)
         as_progress_case(s->progress, s->plan->cases[c].id, as_case_status_name(status), interval.value,
                          interval.relative_half_width, reason);
@@ -93,8 +91,10 @@ static as_status failed_answer(as_supervisor *s, int c, const json_t *answer, as
     const as_status status = (as_status)json_integer_value(json_object_get(answer, "status"));
     const char *message = json_string_value(json_object_get(answer, "message"));
     AS_TRY(as_case_finish(s, c, status == AS_EABSENT ? AS_SKIPPED : AS_FAILED, message, e));
-    if (status == AS_EABSENT || s->device->driver == &as_cpu_driver)
+    if (status == AS_EABSENT || s->device->driver == &as_cpu_driver) {
+        as_stage_release(s, c); /* its operands, where it was prepared */
         return AS_OK;
+    }
     char how[128];
     as_worker_stop(s, how);
     return as_worker_start(s, s->device, e);
@@ -138,8 +138,10 @@ bool as_stage_prepare(as_supervisor *s, int c, as_status *fatal, as_error *e) {
     for (int i = 0; i < k->params.count; i++)
         if (!as_param_is_default(&k->params.value[i]))
             json_object_set_new(axes, k->params.value[i].axis->name, json_string(k->params.value[i].text));
-    json_t *answer = stage(s, c, "prepare", json_pack("{s:s, s:s, s:o, s:i}", "suite", k->suite->name, "variant",
-                                                      k->variant->name, "axes", axes, "copies", k->copies), fatal, e);
+    json_t *answer = stage(s, c, "prepare",
+                           json_pack("{s:s, s:s, s:o, s:i}", "suite", k->suite->name, "variant", k->variant->name,
+                                     "axes", axes, "copies", k->copies),
+                           fatal, e);
     return answer && record_answer(s, c, "prepared", answer, fatal, e);
 }
 
@@ -155,7 +157,8 @@ bool as_stage_verify(as_supervisor *s, int c, as_status *fatal, as_error *e) {
     snprintf(before, sizeof before, "%s", sum ? sum : "");
     const char *now = json_string_value(json_object_get(verification, "output_checksum"));
     if (!passed)
-        snprintf(detail, sizeof detail, "verification failed: %s", json_string_value(json_object_get(verification, "detail")));
+        snprintf(detail, sizeof detail, "verification failed: %s",
+                 json_string_value(json_object_get(verification, "detail")));
     else if (*before && now && strcmp(before, now) != 0)
         snprintf(detail, sizeof detail, "output differs between launches, though the variant is deterministic");
     if (!record_answer(s, c, "verified", answer, fatal, e))
@@ -168,8 +171,10 @@ bool as_stage_verify(as_supervisor *s, int c, as_status *fatal, as_error *e) {
 }
 
 bool as_stage_warmup(as_supervisor *s, int c, as_status *fatal, as_error *e) {
-    json_t *answer = stage(s, c, "warmup", json_pack("{s:I, s:I}", "batch", (json_int_t)s->state->outcome[c].batch, "limit_ns",
-                                                     (json_int_t)s->plan->limits.warmup_ns), fatal, e);
+    json_t *answer = stage(s, c, "warmup",
+                           json_pack("{s:I, s:I}", "batch", (json_int_t)s->state->outcome[c].batch, "limit_ns",
+                                     (json_int_t)s->plan->limits.warmup_ns),
+                           fatal, e);
     return answer && record_answer(s, c, "warm", answer, fatal, e);
 }
 
@@ -181,8 +186,8 @@ bool as_stage_round(as_supervisor *s, int c, int order, as_status *fatal, as_err
     int round = 0;
     for (int i = o->n_rounds - 1; i >= 0 && o->launch[i] == s->launch; i--)
         round++;
-    json_t *answer = stage(s, c, "round", json_pack("{s:i, s:I}", "samples", (int)samples, "batch", (json_int_t)o->batch),
-                           fatal, e);
+    json_t *answer =
+        stage(s, c, "round", json_pack("{s:i, s:I}", "samples", (int)samples, "batch", (json_int_t)o->batch), fatal, e);
     if (!answer)
         return false;
     json_object_set_new(answer, "round", json_integer(round));
@@ -214,9 +219,17 @@ bool as_stage_check(as_supervisor *s, int c, as_status *fatal, as_error *e) {
     return false;
 }
 
+/* A worker that dies or hangs here is replaced at once, so that no later case is blamed for it; its late answer dies
+ * with it. */
 void as_stage_release(as_supervisor *s, int c) {
     json_t *answer = NULL;
-    as_error ignored; /* a worker that dies here is noticed by the next stage */
-    if (ask(s, json_pack("{s:s, s:i}", "do", "release", "case", c), &answer, &ignored) == AS_OK)
-        json_decref(answer);
+    as_error ignored;
+    const as_status status = ask(s, json_pack("{s:s, s:i}", "do", "release", "case", c), &answer, &ignored);
+    json_decref(answer);
+    if (status != AS_ELOST)
+        return;
+    char how[128];
+    as_worker_stop(s, how);
+    as_progress_note(s->progress, "%s: its release failed (%s); a fresh worker goes on", s->plan->cases[c].id, how);
+    (void)!as_worker_start(s, s->device, &ignored); /* where that fails too, the next stage says why */
 }

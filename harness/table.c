@@ -63,8 +63,8 @@ static void print_case(const as_run_state *s, int i, int width) {
     json_t *reasons = json_array();
     const char *validity = as_case_validity(s, i, &f, reasons);
     const char *why = json_string_value(json_array_get(reasons, 0));
-    printf("%-*s %10s +-%5.1f%% %16s %6s  %s%s%s\n", width, k->id, time, f.time.relative_half_width * 100, rate, share, validity,
-           why ? ": " : "", why ? why : "");
+    printf("%-*s %10s +-%5.1f%% %16s %6s  %s%s%s\n", width, k->id, time, f.time.relative_half_width * 100, rate, share,
+           validity, why ? ": " : "", why ? why : "");
     json_decref(reasons);
 }
 
@@ -75,8 +75,8 @@ static void print_verified(const as_run_state *s, int i, int width) {
     char note[64] = "";
     if (o->status == AS_DONE && json_is_number(json_object_get(v, "max_error")))
         snprintf(note, sizeof note, ", error %.3f of the tolerance", error);
-    printf("%-*s  %s%s%s%s\n", width, s->plan->cases[i].id, o->status == AS_DONE ? "passed" : as_case_status_name(o->status), note,
-           o->reason[0] ? ": " : "", o->reason);
+    printf("%-*s  %s%s%s%s\n", width, s->plan->cases[i].id,
+           o->status == AS_DONE ? "passed" : as_case_status_name(o->status), note, o->reason[0] ? ": " : "", o->reason);
 }
 
 void as_print_table(const as_run_state *s, bool verify_only) {
@@ -98,6 +98,8 @@ void as_print_table(const as_run_state *s, bool verify_only) {
         printf("one reading of the host clock costs %.0f ns; samples of single operations hold it\n", s->clock_cost_ns);
     fflush(stdout);
     if (!verify_only && sum.suspect)
-        fprintf(stderr, "warning: %d cases are suspect (%d have not converged); give more time with --budget, or look at their "
-                        "reasons above\n", sum.suspect, sum.unconverged);
+        fprintf(stderr,
+                "warning: %d cases are suspect (%d have not converged); give more time with --budget, or look at their "
+                "reasons above\n",
+                sum.suspect, sum.unconverged);
 }

@@ -94,8 +94,8 @@ static as_status output_checksum(as_bench *b, as_workshop *w, int copy, uint64_t
     *out = 0;
     if (i < 0)
         return AS_OK;
-    return as_device_checksum(&w->device, b->operand[copy * AS_MAX_OPERANDS + i], as_operand_bytes(&b->work.operand[i]), 0,
-                              out, e);
+    return as_device_checksum(&w->device, b->operand[copy * AS_MAX_OPERANDS + i], as_operand_bytes(&b->work.operand[i]),
+                              0, out, e);
 }
 
 /* Every copy ran on the same inputs: a deterministic variant must have left the same bits everywhere. */
@@ -108,7 +108,8 @@ static as_status check_copies(as_bench *b, as_workshop *w, as_verdict *v, as_err
         AS_TRY(output_checksum(b, w, copy, &h, e));
         if (h != v->checksum) {
             v->passed = false;
-            snprintf(v->detail, sizeof v->detail, "copy %d differs from copy 0, though the variant is deterministic", copy);
+            snprintf(v->detail, sizeof v->detail, "copy %d differs from copy 0, though the variant is deterministic",
+                     copy);
         }
     }
     return AS_OK;
@@ -136,13 +137,15 @@ as_status as_verify(as_bench *b, as_workshop *w, as_reference_cache *cache, as_v
 
 json_t *as_verdict_json(const as_verdict *v, const as_bench *b) {
     char in[20], out[20];
-    const bool deterministic = b->variant->flags & AS_DETERMINISTIC, has_sum = deterministic && output_index(&b->work) >= 0;
+    const bool deterministic = b->variant->flags & AS_DETERMINISTIC,
+               has_sum = deterministic && output_index(&b->work) >= 0;
     snprintf(in, sizeof in, "%016llx", (unsigned long long)b->input_checksum);
     snprintf(out, sizeof out, "%016llx", (unsigned long long)v->checksum);
     return json_pack("{s:s, s:s, s:I, s:o, s:o, s:b, s:s, s:o, s:s, s:o}", "kind", v->kind, "status",
                      v->passed ? "passed" : "failed", "checked", (json_int_t)v->checked, "max_error",
                      isfinite(v->max_error) ? json_real(v->max_error) : json_null(), "tolerance",
                      b->work.check == AS_CHECK_REFERENCE ? json_real(b->work.tolerance) : json_null(), "deterministic",
-                     (int)deterministic, "input_checksum", in, "output_checksum", has_sum ? json_string(out) : json_null(),
-                     "after_timing", "not_run", "detail", v->detail[0] ? json_string(v->detail) : json_null());
+                     (int)deterministic, "input_checksum", in, "output_checksum",
+                     has_sum ? json_string(out) : json_null(), "after_timing", "not_run", "detail",
+                     v->detail[0] ? json_string(v->detail) : json_null());
 }

@@ -7,11 +7,11 @@ struct json_t;
 
 typedef struct as_verdict {
     bool passed;
-    const char *kind;      /* "reference", "copy", "effect", "exit" */
-    int64_t checked;       /* elements, bytes or executions looked at */
-    double max_error;      /* largest error over its tolerance; NAN where exact equality is asked */
-    uint64_t checksum;     /* of the output; deterministic variants only */
-    char detail[200];      /* the first thing that is wrong */
+    const char *kind;  /* "reference", "copy", "effect", "exit" */
+    int64_t checked;   /* elements, bytes or executions looked at */
+    double max_error;  /* largest error over its tolerance; NAN where exact equality is asked */
+    uint64_t checksum; /* of the output; deterministic variants only */
+    char detail[200];  /* the first thing that is wrong */
 } as_verdict;
 
 /* The reference that was computed last: variants of one operation follow one another and share it. */

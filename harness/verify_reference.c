@@ -140,8 +140,8 @@ static as_status cross_check(as_bench *b, uint64_t seed, const double *expected,
 static as_status compute(as_bench *b, as_workshop *w, as_reference_cache *c, as_error *e) {
     const as_work *work = &b->work;
     const bool whole = work->flops <= whole_flops || work->rows <= SAMPLED_ROWS;
-    const bool on_device = !whole && b->suite->device_reference &&
-                           strcmp(b->suite->device_reference_on, w->device.driver->kind) == 0;
+    const bool on_device =
+        !whole && b->suite->device_reference && strcmp(b->suite->device_reference_on, w->device.driver->kind) == 0;
     c->rows = choose_rows(work, whole || on_device, w->seed, SAMPLED_ROWS, &c->n_rows);
     const size_t n = (size_t)(c->n_rows * work->columns) + 1;
     c->expected = malloc(sizeof *c->expected * n);
@@ -174,8 +174,9 @@ static void reference_key(const as_bench *b, char key[AS_ID_MAX]) {
     size_t n = (size_t)snprintf(key, AS_ID_MAX, "%s %lldx%lld %.17g %.17g", b->suite->name, (long long)b->work.rows,
                                 (long long)b->work.columns, b->work.flops, b->work.bytes_read);
     for (int i = 0; i < b->work.operands && n < AS_ID_MAX; i++)
-        n += (size_t)snprintf(key + n, AS_ID_MAX - n, " %d.%d.%lld.%u", (int)b->work.operand[i].type,
-                              (int)b->work.operand[i].dist, (long long)b->work.operand[i].count, b->work.operand[i].key);
+        n +=
+            (size_t)snprintf(key + n, AS_ID_MAX - n, " %d.%d.%lld.%u", (int)b->work.operand[i].type,
+                             (int)b->work.operand[i].dist, (long long)b->work.operand[i].count, b->work.operand[i].key);
 }
 
 /* ---- comparison ---- */
@@ -204,7 +205,9 @@ static double to_double(const void *p, as_dtype type, int64_t i) {
     case AS_F8E4M3: {
         const unsigned h = ((const uint8_t *)p)[i];
         const int exponent = (h >> 3) & 15, fraction = h & 7;
-        const double magnitude = (h & 127) == 127 ? NAN : exponent ? ldexp(8 + fraction, exponent - 10) : ldexp(fraction, -9);
+        const double magnitude = (h & 127) == 127 ? NAN
+                                 : exponent       ? ldexp(8 + fraction, exponent - 10)
+                                                  : ldexp(fraction, -9);
         return h & 0x80 ? -magnitude : magnitude;
     }
     }
@@ -214,7 +217,8 @@ static double to_double(const void *p, as_dtype type, int64_t i) {
 static void compare_row(const as_bench *b, const as_reference_cache *c, int64_t k, const void *row, as_dtype type,
                         as_verdict *v) {
     for (int64_t j = 0; j < b->work.columns; j++) {
-        const double want = c->expected[k * b->work.columns + j], bound = b->work.tolerance * c->scale[k * b->work.columns + j];
+        const double want = c->expected[k * b->work.columns + j],
+                     bound = b->work.tolerance * c->scale[k * b->work.columns + j];
         const double got = to_double(row, type, j), error = fabs(got - want);
         if (error <= bound) {
             if (bound > 0 && error / bound > v->max_error)

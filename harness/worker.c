@@ -3,10 +3,9 @@
  *   prepare case, suite, variant, axes, copies  -> ns, input_checksum
  *   verify  case                                -> verification, ns
  *   warmup  case, batch, limit_ns               -> batch, op_ns, spent_ns, warm
- *   round   case, samples, batch                -> begin_ns, end_ns, time[], host[], extra{}, row{}, counters{}, flags[]
- *   check   case                                -> passed, detail, output_checksum
- *   release case                                -> {}
- * Every answer carries ok; a failed one status and message. */
+ *   round   case, samples, batch                -> begin_ns, end_ns, time[], host[], extra{}, row{}, counters{},
+ * flags[] check   case                                -> passed, detail, output_checksum release case -> {} Every
+ * answer carries ok; a failed one status and message. */
 #include "worker.h"
 #include "build_info.h"
 #include "measure.h"
@@ -31,9 +30,7 @@ typedef struct worker {
     as_peer peer;
 } worker;
 
-static int64_t get_int(const json_t *m, const char *key) {
-    return json_integer_value(json_object_get(m, key));
-}
+static int64_t get_int(const json_t *m, const char *key) { return json_integer_value(json_object_get(m, key)); }
 
 static const char *get_text(const json_t *m, const char *key) {
     const char *s = json_string_value(json_object_get(m, key));
@@ -58,7 +55,8 @@ static as_status do_open(worker *w, const json_t *m, json_t *answer, as_error *e
     const char *cpus = json_string_value(json_object_get(m, "cpus"));
     const char *near = json_string_value(json_object_get(m, "near"));
     AS_TRY(as_place_resolve(&(as_place_request){.cpus = cpus, .near_pci = near}, &place, e));
-    AS_TRY(as_workshop_open(&w->shop, driver, (int)get_int(m, "index"), &place, strtoull(get_text(m, "seed"), NULL, 10), e));
+    AS_TRY(as_workshop_open(&w->shop, driver, (int)get_int(m, "index"), &place, strtoull(get_text(m, "seed"), NULL, 10),
+                            e));
     const char *references = get_text(m, "references");
     w->reference_folder = *references ? strdup(references) : NULL;
     w->shop.references = w->reference_folder;

@@ -57,3 +57,9 @@ def case_time(case: dict, confidence: float) -> Interval:
     series = next(s for s in case["series"] if s["primary"])
     medians = unit_medians(case["rounds"], series["samples"], case["statistics"]["scope"])
     return t_interval(medians, series["batch"], confidence)
+
+
+def fastest_round_ns(case: dict) -> float:
+    """Median of the fastest round, one operation: what a ceiling's rate is made from (a disturbance only slows)."""
+    series = next(s for s in case["series"] if s["primary"])
+    return min(statistics.median(row) for row in series["samples"]) / series["batch"]

@@ -12,7 +12,7 @@ import jsonschema
 from . import SCHEMA
 from .errors import EnvironmentProblem, InputProblem, visible
 from .load import read_json
-from .stats import case_time, unit_medians
+from .stats import case_time, fastest_round_ns, unit_medians
 
 TOLERANCE = 1e-6  # relative; both sides compute in float64
 SHOWN = 20  # faults printed for each file
@@ -200,8 +200,11 @@ class _Case:
             "launches_per_s": work["items"],
             "bytes_per_s": work["bytes_read"] + work["bytes_written"],
         }[rate["unit"]]
-        for key, value in zip(("value", "low", "high"), _rate(amount, triple), strict=True):
-            self._same(f"rate.{key}", rate[key], value)
+        value = amount / fastest_round_ns(self.case) * 1e9
+        _, low, high = _rate(amount, triple)
+        high = None if high is None else max(high, value)
+        for key, computed in (("value", value), ("low", low), ("high", high)):
+            self._same(f"rate.{key}", rate[key], computed)
 
     def _fraction(self, time) -> None:
         """Share of the limit: floor from the ceiling's own samples over time from the case's own."""
@@ -219,11 +222,7 @@ class _Case:
                 return
             if ceiling["rate"]["resource"] != limit:
                 self.found.append(f"ceiling.limit is {limit}, its ceiling measures {ceiling['rate']['resource']}")
-            floor += (
-                _amount(work, limit)
-                / _amount(ceiling["work"], limit)
-                * case_time(ceiling, self.plan["confidence"]).value
-            )
+            floor += _amount(work, limit) / _amount(ceiling["work"], limit) * fastest_round_ns(ceiling)
         self._same("ceiling.floor_ns", stated["floor_ns"], floor)
         self._same("ceiling.fraction", stated["fraction"], floor / time.value)
 

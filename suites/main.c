@@ -19,9 +19,17 @@ static const as_device_driver *const drivers[] = {
     NULL,
 };
 
+static const as_absent_kind absent[] = {
+#ifndef ASSAY_CUDA
+    {"cuda", "this binary was built without CUDA"},
+#endif
+    {NULL, NULL},
+};
+
 static const as_registry registry = {
     .suites = suites,
     .drivers = drivers,
+    .absent = absent,
     .ceilings = &as_ceiling_suite,
     .ceilings_for = as_ceilings_for,
 };

@@ -64,6 +64,8 @@ static as_status fake_count(int *n, char reason[256], as_error *e) {
     const char *count = setting("FAKE_COUNT", "1");
     if (strcmp(count, "broken") == 0)
         return as_fail(e, AS_EENV, "the fake driver is broken; mend it");
+    if (strcmp(count, "crash") == 0)
+        abort();
     *n = atoi(count);
     snprintf(reason, 256, "%s", *n ? "" : "no fake device in this machine");
     return AS_OK;

@@ -114,17 +114,6 @@ static as_status late_abort_run(const as_call *call, as_error *e) {
     return AS_OK;
 }
 
-static as_status some_state(const as_call *call, void **state, as_error *e) {
-    (void)call;
-    *state = malloc(8);
-    return *state ? AS_OK : as_fail(e, AS_ENOMEM, "no memory");
-}
-
-static void abort_finish(void *state) {
-    free(state);
-    abort();
-}
-
 static const as_variant fault_variants[] = {
     {.name = "first", .on = "cpu", .run = effect_run},
     {.name = "aborts", .on = "cpu", .run = abort_run},
@@ -136,7 +125,6 @@ static const as_variant fault_variants[] = {
     {.name = "absent", .on = "cpu", .run = effect_run, .available = absent},
     {.name = "late_abort", .on = "cpu", .run = late_abort_run, .flags = AS_SINGLE},
     {.name = "last", .on = "cpu", .run = effect_run},
-    {.name = "abort_finish", .on = "cpu", .run = effect_run, .prepare = some_state, .finish = abort_finish},
     {0},
 };
 
@@ -160,25 +148,25 @@ const as_suite fake_fault_suite = {.name = "fault",
 
 static const as_axis ceiling_axes[] = {{.name = "level", .fallback = "memory", .help = "where the data lie"}};
 
+static void stream(const as_call *call) { memcpy(call->operand[1], call->operand[0], 16384); }
+static void fma_kernel(const as_call *call) { execute(call, FAKE_EXECUTIONS); }
+
 static as_status stream_run(const as_call *call, as_error *e) {
     (void)e;
-    memcpy(call->operand[1], call->operand[0], 16384);
+    stream(call);
     return AS_OK;
 }
 
-static as_status fma_run(const as_call *call, as_error *e) {
-    (void)e;
-    execute(call, FAKE_EXECUTIONS);
-    return AS_OK;
-}
+static as_status fake_stream_run(const as_call *call, as_error *e) { return fake_launch(call, stream, e); }
+static as_status fake_fma_run(const as_call *call, as_error *e) { return fake_launch(call, fma_kernel, e); }
 
 static const as_variant ceiling_variants[] = {
     {.name = "stream", .on = "cpu", .run = stream_run},
-    {.name = "fma", .on = "cpu", .run = fma_run},
-    {.name = "gone", .on = "cpu", .run = fma_run},
-    {.name = "stream", .on = "fake", .run = stream_run},
-    {.name = "fma", .on = "fake", .run = fma_run},
-    {.name = "gone", .on = "fake", .run = fma_run},
+    {.name = "fma", .on = "cpu", .run = effect_run},
+    {.name = "gone", .on = "cpu", .run = effect_run},
+    {.name = "stream", .on = "fake", .run = fake_stream_run},
+    {.name = "fma", .on = "fake", .run = fake_fma_run},
+    {.name = "gone", .on = "fake", .run = fake_fma_run},
     {0},
 };
 
@@ -234,6 +222,10 @@ static int ceilings_for(const as_bound *b, const as_work *w, const as_params *p,
 static const as_suite *const suites[] = {&fake_vector_suite, &fake_copy_suite, &fake_effect_suite, &fake_fault_suite,
                                          NULL};
 static const as_device_driver *const drivers[] = {&fake_driver, NULL};
+static const as_absent_kind absent_kinds[] = {{"lamp", "this binary was built without lamps"}, {NULL, NULL}};
 
-const as_registry fake_registry = {
-    .suites = suites, .drivers = drivers, .ceilings = &fake_ceilings, .ceilings_for = ceilings_for};
+const as_registry fake_registry = {.suites = suites,
+                                   .drivers = drivers,
+                                   .absent = absent_kinds,
+                                   .ceilings = &fake_ceilings,
+                                   .ceilings_for = ceilings_for};
