@@ -46,7 +46,7 @@ static void print_case(const as_run_state *s, int i, int width) {
         return;
     }
     const as_figures f = as_case_figures(s, i);
-    char time[32], rate[32] = "", share[16] = "-";
+    char time[32], rate[32] = "", share[16] = "-", spread[16] = "-";
     as_format_time(time, f.time.value);
     const double best = k->ceiling ? f.time.value / f.fastest_ns : 1; /* a ceiling's rate is its fastest round's */
     if (isfinite(f.flop_rate))
@@ -63,8 +63,10 @@ static void print_case(const as_run_state *s, int i, int width) {
     json_t *reasons = json_array();
     const char *validity = as_case_validity(s, i, &f, reasons);
     const char *why = json_string_value(json_array_get(reasons, 0));
-    printf("%-*s %10s +-%5.1f%% %16s %6s  %s%s%s\n", width, k->id, time, f.time.relative_half_width * 100, rate, share,
-           validity, why ? ": " : "", why ? why : "");
+    if (isfinite(f.time.relative_half_width))
+        snprintf(spread, sizeof spread, "+-%5.1f%%", f.time.relative_half_width * 100);
+    printf("%-*s %10s %8s %16s %6s  %s%s%s\n", width, k->id, time, spread, rate, share, validity, why ? ": " : "",
+           why ? why : "");
     json_decref(reasons);
 }
 

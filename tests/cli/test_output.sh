@@ -19,5 +19,5 @@ odd="$work/a, \"b\" c.json"
 expect 0 "$ASSAY" run "${small[@]}" --rounds 1 --out "$odd"
 strict "$odd"
 # Nothing but the result is left beside it.
-left=$(find "$work" -maxdepth 1 -name '*b*' ! -name '*.json' | wc -l)
+left=$(find "$work" -mindepth 1 -maxdepth 1 -name '*b*' ! -name '*.json' | wc -l)
 [ "$left" -eq 0 ] || fail "$left files left beside the result"
