@@ -90,21 +90,22 @@ static _Noreturn void become(const exec_state *x, int out, pid_t worker, volatil
         execvp(x->argv[0], x->argv);
     }
     /* The worker sleeps until this process is gone, and reads it only then. */
-    *failure = errno ? errno : ECHILD; // NOLINT(clang-analyzer-unix.Vfork)
+    *failure = errno ? errno : ECHILD;
     _exit(127);
 }
 
 static as_status spawn(const exec_state *x, int out, pid_t *pid, as_error *e) {
     volatile int failure = 0;
     const pid_t worker = getpid();
-    *pid = vfork();
-    if (*pid == 0)
-        become(x, out, worker, &failure);
-    if (*pid < 0)
+    const pid_t child = vfork();
+    if (child == 0) /* the checker asks for exec alone; become() makes system calls only, and the parent waits */
+        become(x, out, worker, &failure); // NOLINT(clang-analyzer-unix.Vfork)
+    if (child < 0)
         return as_fail_code(e, AS_EENV, errno, "cannot fork: %s", strerror(errno));
+    *pid = child;
     if (failure == 0)
         return AS_OK;
-    waitpid(*pid, NULL, 0);
+    waitpid(child, NULL, 0);
     return as_fail_code(e, AS_EFAIL, failure, "cannot start '%s': %s", x->argv[0], strerror(failure));
 }
 
