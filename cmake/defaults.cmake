@@ -27,6 +27,9 @@ else()
     set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 endif()
 
+# A program loads only what it uses: OpenBLAS starts threads that spin in every process that merely links it.
+add_link_options(LINKER:--as-needed)
+
 if(ASSAY_SANITIZE)
     set(sanitize -fsanitize=${ASSAY_SANITIZE})
     add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:${sanitize}> $<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer>)
