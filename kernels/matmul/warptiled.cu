@@ -20,8 +20,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-namespace {
-
 typedef void (*kernel_fn)(const as_warptiled_args);
 
 struct choice {
@@ -31,7 +29,7 @@ struct choice {
     kernel_fn full, guarded;
 };
 
-template <class C> constexpr choice row(const char *name, int rate) {
+template <class C> static constexpr choice row(const char *name, int rate) {
     return {name,
             C::tile_m,
             C::tile_n,
@@ -45,9 +43,9 @@ template <class C> constexpr choice row(const char *name, int rate) {
 
 #define ROW(name, tile_m, tile_n, tile_k, thread_m, thread_n, lanes_m, stages, blocks, order, rate)                    \
     row<as_warptiled_config<tile_m, tile_n, tile_k, thread_m, thread_n, lanes_m, stages, blocks, order>>(name, rate),
-const choice choices[] = {AS_MATMUL_WARPTILED(ROW)};
+static const choice choices[] = {AS_MATMUL_WARPTILED(ROW)};
 #undef ROW
-const int n_choices = (int)(sizeof choices / sizeof *choices);
+static const int n_choices = (int)(sizeof choices / sizeof *choices);
 
 /* What a launch needs, made once for each shape. */
 struct plan {
@@ -57,12 +55,12 @@ struct plan {
     as_matmul_shape s;
 };
 
-bool fits_tiles(const choice &c, as_matmul_shape s) {
+static bool fits_tiles(const choice &c, as_matmul_shape s) {
     return s.m % c.tile_m == 0 && s.n % c.tile_n == 0 && s.k % c.tile_k == 0;
 }
 
 /* Blocks of `c` that fit an SM at one time; 0 where not one does. */
-as_status resident(const choice &c, kernel_fn kernel, const cudaDeviceProp &d, int *blocks, as_error *e) {
+static as_status resident(const choice &c, kernel_fn kernel, const cudaDeviceProp &d, int *blocks, as_error *e) {
     *blocks = 0;
     if ((size_t)c.shared_bytes > d.sharedMemPerBlockOptin)
         return AS_OK;
@@ -73,7 +71,7 @@ as_status resident(const choice &c, kernel_fn kernel, const cudaDeviceProp &d, i
 }
 
 /* The formula at the head of this file. */
-double predicted_cost(const choice &c, as_matmul_shape s, int sms, int resident_blocks) {
+static double predicted_cost(const choice &c, as_matmul_shape s, int sms, int resident_blocks) {
     const double tiles = ceil((double)s.m / c.tile_m) * ceil((double)s.n / c.tile_n), on_one_sm = ceil(tiles / sms);
     const double warps = fmin(on_one_sm, resident_blocks) * c.threads / 32 / 4; /* a scheduler */
     const double hidden = warps >= 2 ? 1 : warps >= 1 ? 0.85 : 0.85 * warps;
@@ -81,12 +79,12 @@ double predicted_cost(const choice &c, as_matmul_shape s, int sms, int resident_
 }
 
 /* Height of a group of tiles: the blocks that run at one time cover about a square of C. */
-int group_height(const choice &c, int sms, int resident_blocks) {
+static int group_height(const choice &c, int sms, int resident_blocks) {
     const double h = sqrt((double)sms * resident_blocks * c.tile_n / c.tile_m);
     return h < 1 ? 1 : (int)h;
 }
 
-as_status choose(as_matmul_shape s, int wanted, const cudaDeviceProp &d, plan *out, as_error *e) {
+static as_status choose(as_matmul_shape s, int wanted, const cudaDeviceProp &d, plan *out, as_error *e) {
     double best = INFINITY;
     for (int i = 0; i < n_choices; i++) {
         const choice &c = choices[i];
@@ -107,8 +105,6 @@ as_status choose(as_matmul_shape s, int wanted, const cudaDeviceProp &d, plan *o
     }
     return isfinite(best) ? AS_OK : as_fail(e, AS_EABSENT, "no configuration of matmul/warptiled fits %s", d.name);
 }
-
-} // namespace
 
 as_status as_matmul_warptiled_prepare_cuda(const as_call *call, void **state, as_error *e) {
     const char *config = as_params_text(call->params, "config");
