@@ -72,8 +72,8 @@ struct as_warptiled_config {
                          lanes_m = LANES_M, lanes_n = 32 / LANES_M, stages = STAGES, blocks = BLOCKS, order = ORDER;
     static constexpr int warp_m = thread_m * lanes_m, warp_n = thread_n * lanes_n, warps_n = tile_n / warp_n;
     static constexpr int threads = tile_m / warp_m * warps_n * 32;
-    /* Guards take registers: room for them at the price of a block. */
-    static constexpr int guarded_blocks = blocks > 1 ? blocks - 1 : 1;
+    /* Guards take registers: room for them at the price of resident blocks. */
+    static constexpr int guarded_blocks = (blocks + 1) / 2;
     static constexpr int pitch_a = tile_m + 4; /* floats; a multiple of 4, so that quads stay aligned */
     static constexpr int stage = tile_k * (pitch_a + tile_n);
     static constexpr int shared_bytes = stages * stage * 4;
