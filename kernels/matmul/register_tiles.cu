@@ -1,21 +1,31 @@
 /* C[m x n] = A[m x k] B[k x n], float32: the rungs with register tiles, between one element a thread (matmul.cu) and
- * warptiled. Reads of shared memory for each multiply-add set the order; an SM starts one read of a warp in a cycle
- * (of four words: in four cycles, less where lanes share words) but four multiply-adds.
+ * warptiled. What they change is how often a value that was read is used before it is read again.
  *
- *   tile1d         64 x 64 of C a block of 512 threads, 8 x 1 a thread, slabs of k of 8. A value of B serves 8
- *                  multiply-adds; A comes in quads along k, by broadcast: 12 reads for 32 multiply-adds, against 40 in
- *                  tiled16. Global memory: each element is read n / 64 times. Predicted 1.5 to 2 x tiled32.
- *   tile2d         128 x 128 of C a block of 256 threads, 8 x 8 a thread: 16 reads for 64 multiply-adds, and each
- *                  element read from global memory n / 128 times. Predicted 2 x tile1d: reads no longer set the limit,
- *                  memory latency and barriers do, for the copy of a slab and its use take turns.
- *   vectorised     the same tiles; 16-byte reads of global memory, A transposed on its way into shared memory, so that
- *                  a thread's 8 rows and 8 columns are two quads each: 4 LDS.128 for 64 multiply-adds, a quarter of
- *                  the instructions for the same bytes. Predicted 1.2 x tile2d.
- *   double_buffered  the same reads; the next slab is on its way to registers while this one is multiplied, and two
- *                  slabs in shared memory need one barrier instead of two. Predicted 1.1 to 1.2 x vectorised.
+ * A thread with r x s elements of C reads r + s values of 4 bytes from shared memory for 2 r s flops: 2 (r + s) / (r s)
+ * bytes a flop. A block with R x S elements reads global memory, L2 for the most part, at 2 (R + S) / (R S) bytes a
+ * flop. An SM starts four multiply-adds of a warp in a cycle but one read of shared memory, and a read of 16 bytes a
+ * lane takes it four cycles at most.
  *
- * Bytes for each flop at 128 x 128 tiles: shared memory 2 (8 + 8) / (8 8) = 1/4 x 4 / 2 = 0.5 B (4 operands of 4 bytes
- * less than one a thread); global memory 4 (128 + 128) / (2 128 128) = 1/32 B, from L2 for the most part.
+ *                    shared B/flop   reads for 64 multiply-adds   global B/flop
+ *   tiled32          4               80                           1/8
+ *   tile1d           2.25            24 (8 words, 16 quads)       1/16
+ *   tile2d           0.5             10 (8 words, 2 quads)        1/32
+ *   vectorised       0.5             4 (quads)                    1/32
+ *   double_buffered  0.5             4                            1/32
+ *   warptiled        0.375           3 (16 x 8 elements)          3/128
+ *
+ *   tile1d           64 x 64 of C a block of 512 threads, 8 x 1 a thread, slabs of 8 steps of k. A value of B serves 8
+ *                    multiply-adds; A comes by broadcast, in quads along k. Predicted 1.5 to 2.5 x tiled32: reads still
+ *                    take more of an SM's cycles than multiply-adds.
+ *   tile2d           128 x 128 of C a block of 256 threads, 8 x 8 a thread. Predicted 2 x tile1d: now instructions
+ *                    other than multiply-adds (a third, most of them addresses and guards) and memory latency set the
+ *                    limit, for the copy of a slab and its use take turns.
+ *   vectorised       the same tiles; global memory in 16 bytes a thread, A transposed on its way into shared memory, so
+ *                    that a thread's 8 rows and 8 columns are two quads each. Multiply-adds rise from 69 to 84% of the
+ *                    instructions: predicted 1.2 x tile2d.
+ *   double_buffered  the next slab is on its way to registers while this one is multiplied, and two slabs in shared
+ *                    memory need one barrier instead of two. Same instructions, less waiting: predicted 1.1 to 1.2 x
+ *                    vectorised.
  *
  * Edges: elements outside the matrices count as zero; rows whose length is no multiple of 4 are read by words. */
 #include "matmul.h"
@@ -186,9 +196,9 @@ static __device__ __forceinline__ void multiply(float (&sum)[SIDE_2D][SIDE_2D], 
             *(float4 *)&right[h * 4] = *(const float4 *)&s.b[i][x + h * 64];
         }
 #pragma unroll
-        for (int r = 0; r < SIDE_2D; r++)
+        for (int q = 0; q < SIDE_2D; q++) /* in this order the compiler finds fewer clashes of register banks */
 #pragma unroll
-            for (int q = 0; q < SIDE_2D; q++)
+            for (int r = 0; r < SIDE_2D; r++)
                 sum[r][q] += left[r] * right[q];
     }
 }

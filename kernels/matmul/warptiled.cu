@@ -41,8 +41,9 @@ template <class C> static constexpr choice row(const char *name, int rate) {
             as_matmul_warptiled_kernel<C, false>};
 }
 
-#define ROW(name, tile_m, tile_n, tile_k, thread_m, thread_n, lanes_m, stages, blocks, order, rate)                    \
-    row<as_warptiled_config<tile_m, tile_n, tile_k, thread_m, thread_n, lanes_m, stages, blocks, order>>(name, rate),
+#define ROW(name, tile_m, tile_n, tile_k, thread_m, thread_n, lanes_m, stages, blocks, unroll, order, rate)            \
+    row<as_warptiled_config<tile_m, tile_n, tile_k, thread_m, thread_n, lanes_m, stages, blocks, unroll, order>>(      \
+        name, rate),
 static const choice choices[] = {AS_MATMUL_WARPTILED(ROW)};
 #undef ROW
 static const int n_choices = (int)(sizeof choices / sizeof *choices);

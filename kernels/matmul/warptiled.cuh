@@ -4,6 +4,12 @@
  * starts one instruction of a warp in each of its four parts in a cycle and FFMA needs every one of those cycles, so
  * what counts is the share of FFMA among all instructions, and cycles that FFMA loses on registers.
  *
+ * Shared memory: 2 (16 + 8) / (16 8) = 0.375 bytes a flop, global memory at 128 x 256: 2 (128 + 256) / (128 256) =
+ * 3/128 bytes a flop, 1.2 TB/s from L2 at 51 TFLOP/s. For 128 x 256 x 32 on sm_90a, 4096
+ * of the 4475 instructions of a slab are FFMA: 92%; with cycles lost on registers 85 to 90%, and 97% of that where the
+ * last wave of tiles does not fill the chip (4096: 512 tiles on 132 SMs). Predicted at 4096: 0.82 to 0.87 of the peak,
+ * 1.2 to 1.4 x double_buffered.
+ *
  * Registers. Registers lie in two banks, even and odd, each read once in a cycle; FFMA has three operands. It keeps
  * its rate if one of them is the same as in the instruction before (it stays in the operand cache) and the other two
  * lie in different banks. So the products go in a snake: down the 16 rows with b fixed, then up with the next b; and
@@ -12,12 +18,19 @@
  *   - c begins as zeros read from shared memory in pairs (c[i + 1][j], c[i][j]), which gives row i the bank (i + 1)
  *     mod 2;
  *   - the stored value is one * c with one = 1 from the arguments: exact, and in registers of its own.
- * Counted in the code for sm_90a (128 x 256 x 16): 1886 operands of 2048 FFMA from the cache, against 1442 without.
+ * Counted in the code for sm_90a (128 x 256 x 16), were every clash to cost a cycle: 190 cycles for 2048 FFMA, and 1272
+ * in the order PLAIN, which 128x256x16t16x8s3plain measures. Two banks and a cache of operands: Jia et al., Dissecting
+ * the NVIDIA Volta GPU Architecture via Microbenchmarking, 2018; that it is so on later chips is our reading of what
+ * the compiler does.
  *
  * Shared memory. A's slab is transposed, k rows of tile_m values, so that a thread reads quads of consecutive rows.
  * Copies of 4 bytes transpose it on the way: 8 lanes take 8 values of k from one row (a whole 32-byte sector), 4 rows
  * a warp. Rows of tile_m + 4 floats spread the 8 x 4 words over all 32 banks. A thread's quads lie lanes_m * 4 rows
  * apart, its columns likewise: the lanes of a warp read one contiguous piece, 16 to 128 bytes, most of it by broadcast.
+ *
+ * Loop. The inner loop makes two steps of k a pass and 256 FFMA in 273 instructions, 4 KiB. Unrolled over a whole slab
+ * it would save the 5 instructions that are neither FFMA nor LDS, but then the compiler mixes the steps, which breaks
+ * up the snake.
  *
  * Pipeline. While slab s is multiplied, slab s + stages - 1 is on its way by cp.async; operands of step k + 1 are read
  * into registers while those of step k are multiplied. One barrier a slab. Before compute capability 8.0 there is no
@@ -66,10 +79,11 @@ template <int PENDING> static __device__ __forceinline__ void as_copies_wait() {
 }
 
 template <int TILE_M, int TILE_N, int TILE_K, int THREAD_M, int THREAD_N, int LANES_M, int STAGES, int BLOCKS,
-          int ORDER>
+          int UNROLL, int ORDER>
 struct as_warptiled_config {
     static constexpr int tile_m = TILE_M, tile_n = TILE_N, tile_k = TILE_K, thread_m = THREAD_M, thread_n = THREAD_N,
-                         lanes_m = LANES_M, lanes_n = 32 / LANES_M, stages = STAGES, blocks = BLOCKS, order = ORDER;
+                         lanes_m = LANES_M, lanes_n = 32 / LANES_M, stages = STAGES, blocks = BLOCKS, unroll = UNROLL,
+                         order = ORDER;
     static constexpr int warp_m = thread_m * lanes_m, warp_n = thread_n * lanes_n, warps_n = tile_n / warp_n;
     static constexpr int threads = tile_m / warp_m * warps_n * 32;
     /* Guards take registers: room for them at the price of resident blocks. */
@@ -81,55 +95,56 @@ struct as_warptiled_config {
     static_assert(tile_m % warp_m == 0 && tile_n % warp_n == 0, "whole warps");
     static_assert(thread_m % 4 == 0 && thread_n % 4 == 0, "quads");
     static_assert(tile_k % 8 == 0 && tile_m % rows_a == 0 && tile_k % rows_b == 0, "whole passes of the copies");
-    static_assert(tile_k * tile_n % threads == 0, "whole passes of the guarded copies");
+    static_assert(threads % tile_n == 0 || tile_n % threads == 0, "whole passes of the guarded copies");
     static_assert(stages >= 2, "a slab is copied while another is read");
 };
 
 /* Where this thread copies slabs from, and to. */
 template <class C, bool FULL> struct as_slab_copier {
-    const float *a, *b;        /* this thread's first element of the next slab; guarded: b is the tile's first column */
+    const float *a, *b;        /* this thread's first element of the next slab */
     unsigned pitch_a, pitch_b; /* 32 bits: one multiply-add makes an address */
     int k_to_copy;             /* of the next slab and all after it */
-    int rows, columns;         /* of the tile that lie in the matrices */
-    int to_a, to_b;            /* offsets in a stage; to_b of the first row of B's part */
+    int rows, columns;         /* of the tile that lie in the matrices, from this thread's first on */
+    int row_b;                 /* of this thread's first element of B in a slab */
+    int to_a, to_b;            /* offsets in a stage */
 
     __device__ __forceinline__ as_slab_copier(const as_warptiled_args &p, int64_t row, int64_t column) {
         const int tid = (int)threadIdx.x;
         a = p.a + (row + tid / 8) * p.k + tid % 8;
-        b = p.b + column;
+        k_to_copy = (int)p.k;
         pitch_a = (unsigned)p.k;
         pitch_b = (unsigned)p.n;
-        k_to_copy = (int)p.k;
-        rows = (int)(p.m - row < C::tile_m ? p.m - row : C::tile_m);
-        columns = (int)(p.n - column < C::tile_n ? p.n - column : C::tile_n);
+        const int width = FULL ? C::tile_n / 4 : C::tile_n; /* copies in a row of B */
+        row_b = tid / width;
+        const int x = tid % width * (FULL ? 4 : 1);
+        b = p.b + row_b * p.n + column + x;
+        rows = (int)(p.m - row < C::tile_m ? p.m - row : C::tile_m) - tid / 8;
+        columns = (int)(p.n - column < C::tile_n ? p.n - column : C::tile_n) - x;
         to_a = tid % 8 * C::pitch_a + tid / 8;
-        to_b = C::tile_k * C::pitch_a;
-        if (FULL) {
-            b += tid / (C::tile_n / 4) * p.n + tid % (C::tile_n / 4) * 4;
-            to_b += tid / (C::tile_n / 4) * C::tile_n + tid % (C::tile_n / 4) * 4;
-        }
+        to_b = C::tile_k * C::pitch_a + row_b * C::tile_n + x;
     }
 
     /* The next slab into `stage`; nothing where no slab is left. */
     __device__ __forceinline__ void copy(float *stage) {
         if (k_to_copy <= 0)
             return;
-        const int tid = (int)threadIdx.x;
+        const int k_of_thread = k_to_copy - (int)threadIdx.x % 8;
 #pragma unroll
         for (int kk = 0; kk < C::tile_k; kk += 8)
 #pragma unroll
             for (int r = 0; r < C::tile_m; r += C::rows_a)
                 as_copy_async<1>(stage + to_a + kk * C::pitch_a + r, a + kk + (uint64_t)pitch_a * r,
-                                 FULL || (tid / 8 + r < rows && tid % 8 + kk < k_to_copy));
-        if (FULL) {
+                                 FULL || (r < rows && kk < k_of_thread));
+        if constexpr (FULL) {
 #pragma unroll
             for (int r = 0; r < C::tile_k; r += C::rows_b)
                 as_copy_async<4>(stage + to_b + r * C::tile_n, b + (uint64_t)pitch_b * r, true);
         } else {
+            /* Threads take whole rows or equal parts of one. */
 #pragma unroll
             for (int i = 0; i < C::tile_k * C::tile_n; i += C::threads) {
-                const int r = (i + tid) / C::tile_n, x = (i + tid) % C::tile_n;
-                as_copy_async<1>(stage + to_b + i + tid, b + (uint64_t)pitch_b * r + x, r < k_to_copy && x < columns);
+                const int r = i / C::tile_n, x = i % C::tile_n;
+                as_copy_async<1>(stage + to_b + i, b + (uint64_t)pitch_b * r + x, r < k_to_copy - row_b && x < columns);
             }
         }
         a += C::tile_k;
@@ -234,27 +249,30 @@ static __global__ void __launch_bounds__(C::threads, FULL ? C::blocks : C::guard
     int reading = 0, writing = C::stages - 1; /* stages */
 #pragma unroll 1
     for (int left = (int)p.k; left > 0; left -= C::tile_k) {
-        const float *slab = shared + reading * C::stage;
+        const float *next_a = shared + reading * C::stage + C::pitch_a + row;
+        const float *next_b = shared + reading * C::stage + C::tile_k * C::pitch_a + C::tile_n + column;
+        copier.copy(shared + writing * C::stage);
+        as_copies_commit(); /* an empty group at the end keeps the count */
+        writing = writing + 1 == C::stages ? 0 : writing + 1;
         reading = reading + 1 == C::stages ? 0 : reading + 1;
-#pragma unroll
-        for (int kk = 0; kk < C::tile_k; kk++) {
-            if (kk == C::tile_k - 1) {
-                /* The next slab has arrived for all threads, and all have read the last operands of this one: its
-                 * stage is free for the copy that follows the barrier. */
-                as_copies_wait<C::stages - 2>();
-                __syncthreads();
-                slab = shared + reading * C::stage;
-            }
-            const int next = (kk + 1) % C::tile_k;
-            as_read_operands<C>(a[(kk + 1) % 2], b[(kk + 1) % 2], slab + next * C::pitch_a + row,
-                                slab + C::tile_k * C::pitch_a + next * C::tile_n + column);
-            if (kk == 0) {
-                copier.copy(shared + writing * C::stage);
-                as_copies_commit(); /* an empty group at the end keeps the count */
-                writing = writing + 1 == C::stages ? 0 : writing + 1;
-            }
-            as_multiply<C>(c, a[kk % 2], b[kk % 2]);
+#pragma unroll C::unroll
+        for (int kk = 0; kk < C::tile_k - 2; kk += 2) {
+            as_read_operands<C>(a[1], b[1], next_a, next_b);
+            as_multiply<C>(c, a[0], b[0]);
+            as_read_operands<C>(a[0], b[0], next_a + C::pitch_a, next_b + C::tile_n);
+            as_multiply<C>(c, a[1], b[1]);
+            next_a += 2 * C::pitch_a;
+            next_b += 2 * C::tile_n;
         }
+        as_read_operands<C>(a[1], b[1], next_a, next_b);
+        as_multiply<C>(c, a[0], b[0]);
+        /* The next slab has arrived for all threads, and all have read the last operands of this one: its stage is
+         * free for the copy that follows the barrier. After the last slab what is read below is stale and unused. */
+        as_copies_wait<C::stages - 2>();
+        __syncthreads();
+        as_read_operands<C>(a[0], b[0], shared + reading * C::stage + row,
+                            shared + reading * C::stage + C::tile_k * C::pitch_a + column);
+        as_multiply<C>(c, a[1], b[1]);
     }
     as_store<C, FULL>(c, p, t.row + row, t.column + column);
 }
