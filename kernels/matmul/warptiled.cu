@@ -4,7 +4,7 @@
  * The choice is made before timing, from the shape and the device: for each configuration that the device can hold,
  * the time of the SM with the most tiles, in multiply-adds at the full rate:
  *
- *   ceil(tiles / SMs) tile_m tile_n (k + 32) / (rate f)
+ *   ceil(tiles / SMs) tile_m tile_n (k + 32) / (rate f),   k rounded up to whole slabs
  *
  * Blocks that share an SM share its multiply-adds, so only the count of tiles on the fullest SM matters. 32 steps of k
  * stand for the start and the end of a block, when it waits for memory. f is below 1 where the tiles on an SM leave its
@@ -76,7 +76,8 @@ static double predicted_cost(const choice &c, as_matmul_shape s, int sms, int re
     const double tiles = ceil((double)s.m / c.tile_m) * ceil((double)s.n / c.tile_n), on_one_sm = ceil(tiles / sms);
     const double warps = fmin(on_one_sm, resident_blocks) * c.threads / 32 / 4; /* a scheduler */
     const double hidden = warps >= 2 ? 1 : warps >= 1 ? 0.85 : 0.85 * warps;
-    return on_one_sm * c.tile_m * c.tile_n * ((double)s.k + 32) / (c.rate * hidden);
+    const double depth = ceil((double)s.k / c.tile_k) * c.tile_k;
+    return on_one_sm * c.tile_m * c.tile_n * (depth + 32) / (c.rate * hidden);
 }
 
 /* Height of a group of tiles: the blocks that run at one time cover about a square of C. */
@@ -85,8 +86,19 @@ static int group_height(const choice &c, int sms, int resident_blocks) {
     return h < 1 ? 1 : (int)h;
 }
 
+/* As much of an SM's memory for shared use as the resident blocks need; the rest stays cache. */
+static as_status prefer_shared(kernel_fn kernel, int shared_bytes, int blocks, const cudaDeviceProp &d, as_error *e) {
+    const double need = (double)blocks * ((double)shared_bytes + (double)d.reservedSharedMemPerBlock);
+    const int percent = (int)fmin(100, ceil(100 * need / (double)d.sharedMemPerMultiprocessor));
+    AS_CUDA(e, cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent));
+    return AS_OK;
+}
+
 static as_status choose(as_matmul_shape s, int wanted, const cudaDeviceProp &d, plan *out, as_error *e) {
     double best = INFINITY;
+    int best_blocks = 0;
+    if (s.k > INT_MAX / 2 || s.n > INT_MAX / 2)
+        return as_fail(e, AS_EUSAGE, "matmul/warptiled takes n and k up to 2^30");
     for (int i = 0; i < n_choices; i++) {
         const choice &c = choices[i];
         if (wanted >= 0 && i != wanted)
@@ -101,10 +113,13 @@ static as_status choose(as_matmul_shape s, int wanted, const cudaDeviceProp &d, 
         if (cost >= best)
             continue;
         best = cost;
+        best_blocks = blocks;
         *out = {kernel, 0, c.threads, c.shared_bytes, group_height(c, d.multiProcessorCount, blocks), s};
         AS_TRY(as_tile_grid(s.m, s.n, c.tile_m, c.tile_n, &out->blocks, e));
     }
-    return isfinite(best) ? AS_OK : as_fail(e, AS_EABSENT, "no configuration of matmul/warptiled fits %s", d.name);
+    if (!isfinite(best))
+        return as_fail(e, AS_EABSENT, "no configuration of matmul/warptiled fits %s", d.name);
+    return prefer_shared(out->kernel, out->shared_bytes, best_blocks, d, e);
 }
 
 as_status as_matmul_warptiled_prepare_cuda(const as_call *call, void **state, as_error *e) {
