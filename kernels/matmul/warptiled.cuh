@@ -6,7 +6,7 @@
  *
  * Shared memory: 2 (16 + 8) / (16 8) = 0.375 bytes a flop, global memory at 128 x 256: 2 (128 + 256) / (128 256) =
  * 3/128 bytes a flop, 1.2 TB/s from L2 at 51 TFLOP/s. For 128 x 256 x 32 on sm_90a, 4096
- * of the 4475 instructions of a slab are FFMA: 92%; with cycles lost on registers 85 to 90%, and 97% of that where the
+ * of the 4472 instructions of a slab are FFMA: 92%; with cycles lost on registers 84 to 90%, and 97% of that where the
  * last wave of tiles does not fill the chip (4096: 512 tiles on 132 SMs). Predicted at 4096: 0.82 to 0.87 of the peak,
  * 1.2 to 1.4 x double_buffered.
  *
@@ -18,7 +18,7 @@
  *   - c begins as zeros read from shared memory in pairs (c[i + 1][j], c[i][j]), which gives row i the bank (i + 1)
  *     mod 2;
  *   - the stored value is one * c with one = 1 from the arguments: exact, and in registers of its own.
- * Counted in the code for sm_90a (128 x 256 x 16), were every clash to cost a cycle: 190 cycles for 2048 FFMA, and 1272
+ * Counted in the code for sm_90a (128 x 256 x 16), were every clash to cost a cycle: 200 cycles for 2048 FFMA, and 548
  * in the order PLAIN, which 128x256x16t16x8s3plain measures. Two banks and a cache of operands: Jia et al., Dissecting
  * the NVIDIA Volta GPU Architecture via Microbenchmarking, 2018; that it is so on later chips is our reading of what
  * the compiler does.
@@ -28,9 +28,10 @@
  * a warp. Rows of tile_m + 4 floats spread the 8 x 4 words over all 32 banks. A thread's quads lie lanes_m * 4 rows
  * apart, its columns likewise: the lanes of a warp read one contiguous piece, 16 to 128 bytes, most of it by broadcast.
  *
- * Loop. The inner loop makes two steps of k a pass and 256 FFMA in 273 instructions, 4 KiB. Unrolled over a whole slab
- * it would save the 5 instructions that are neither FFMA nor LDS, but then the compiler mixes the steps, which breaks
- * up the snake.
+ * Loop. The inner loop makes two steps of k a pass, 256 FFMA in 273 instructions, 4 KiB. Unrolled over a whole slab it
+ * would save the 5 instructions that are neither FFMA nor LDS, but then the compiler mixes the steps, which breaks up
+ * the snake. It begins and ends in the middle of a step: the compiler moves a read down to the end of the loop where
+ * nothing in the same pass waits for it, and half a step is then left to hide its latency.
  *
  * Pipeline. While slab s is multiplied, slab s + stages - 1 is on its way by cp.async; operands of step k + 1 are read
  * into registers while those of step k are multiplied. One barrier a slab. Before compute capability 8.0 there is no
@@ -176,12 +177,12 @@ static __device__ __forceinline__ void as_clear(float (&c)[C::thread_m][C::threa
     }
 }
 
-/* c += a b^T for one step of k, in a snake: neighbours in time share an operand. */
-template <class C>
+/* c += a b^T for one step of k, columns [FROM, TO), in a snake: neighbours in time share an operand. */
+template <class C, int FROM, int TO>
 static __device__ __forceinline__ void as_multiply(float (&c)[C::thread_m][C::thread_n], const float *a,
                                                    const float *b) {
 #pragma unroll
-    for (int j = 0; j < C::thread_n; j++)
+    for (int j = FROM; j < TO; j++)
 #pragma unroll
         for (int x = 0; x < C::thread_m; x++) {
             const int i = C::order == AS_WARPTILED_PAIRED && j % 2 ? C::thread_m - 1 - x : x;
@@ -246,6 +247,7 @@ static __global__ void __launch_bounds__(C::threads, FULL ? C::blocks : C::guard
     __syncthreads();
     as_read_operands<C>(a[0], b[0], shared + row, shared + C::tile_k * C::pitch_a + column);
 
+    constexpr int half = C::thread_n / 2;
     int reading = 0, writing = C::stages - 1; /* stages */
 #pragma unroll 1
     for (int left = (int)p.k; left > 0; left -= C::tile_k) {
@@ -255,24 +257,26 @@ static __global__ void __launch_bounds__(C::threads, FULL ? C::blocks : C::guard
         as_copies_commit(); /* an empty group at the end keeps the count */
         writing = writing + 1 == C::stages ? 0 : writing + 1;
         reading = reading + 1 == C::stages ? 0 : reading + 1;
+        as_read_operands<C>(a[1], b[1], next_a, next_b);
+        as_multiply<C, 0, half>(c, a[0], b[0]);
 #pragma unroll C::unroll
         for (int kk = 0; kk < C::tile_k - 2; kk += 2) {
-            as_read_operands<C>(a[1], b[1], next_a, next_b);
-            as_multiply<C>(c, a[0], b[0]);
+            as_multiply<C, half, C::thread_n>(c, a[0], b[0]);
             as_read_operands<C>(a[0], b[0], next_a + C::pitch_a, next_b + C::tile_n);
-            as_multiply<C>(c, a[1], b[1]);
+            as_multiply<C, 0, C::thread_n>(c, a[1], b[1]);
             next_a += 2 * C::pitch_a;
             next_b += 2 * C::tile_n;
+            as_read_operands<C>(a[1], b[1], next_a, next_b);
+            as_multiply<C, 0, half>(c, a[0], b[0]);
         }
-        as_read_operands<C>(a[1], b[1], next_a, next_b);
-        as_multiply<C>(c, a[0], b[0]);
+        as_multiply<C, half, C::thread_n>(c, a[0], b[0]);
         /* The next slab has arrived for all threads, and all have read the last operands of this one: its stage is
          * free for the copy that follows the barrier. After the last slab what is read below is stale and unused. */
         as_copies_wait<C::stages - 2>();
         __syncthreads();
         as_read_operands<C>(a[0], b[0], shared + reading * C::stage + row,
                             shared + reading * C::stage + C::tile_k * C::pitch_a + column);
-        as_multiply<C>(c, a[1], b[1]);
+        as_multiply<C, 0, C::thread_n>(c, a[1], b[1]);
     }
     as_store<C, FULL>(c, p, t.row + row, t.column + column);
 }

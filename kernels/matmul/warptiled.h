@@ -20,7 +20,7 @@ enum { AS_WARPTILED_PLAIN, AS_WARPTILED_PAIRED };
     X("128x256x32t16x8s3", 128, 256, 32, 16, 8, 4, 3, 1, 1, AS_WARPTILED_PAIRED, 90)                                   \
     X("128x256x16t16x8s3", 128, 256, 16, 16, 8, 4, 3, 1, 1, AS_WARPTILED_PAIRED, 89)                                   \
     X("128x256x16t16x8s3u7", 128, 256, 16, 16, 8, 4, 3, 1, 7, AS_WARPTILED_PAIRED, 88)                                 \
-    X("128x256x16t16x8s3plain", 128, 256, 16, 16, 8, 4, 3, 1, 1, AS_WARPTILED_PLAIN, 62)                               \
+    X("128x256x16t16x8s3plain", 128, 256, 16, 16, 8, 4, 3, 1, 1, AS_WARPTILED_PLAIN, 77)                               \
     X("128x256x8t16x8s4", 128, 256, 8, 16, 8, 4, 4, 1, 1, AS_WARPTILED_PAIRED, 87)                                     \
     X("256x128x16t16x8s3", 256, 128, 16, 16, 8, 4, 3, 1, 1, AS_WARPTILED_PAIRED, 88)                                   \
     X("128x128x32t16x8s3", 128, 128, 32, 16, 8, 4, 3, 2, 1, AS_WARPTILED_PAIRED, 89)                                   \
