@@ -1,5 +1,6 @@
 /* Suite matmul: fp32 matrix products, square and ragged. */
 #include "../kernels/matmul/matmul.h"
+#include "../kernels/matmul/warptiled.h"
 #include "suites.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@ static const as_axis axes[] = {
     {"k", "0", true, false, "elements", "columns of A, rows of B; 0 = n"},
     AS_AXIS_THREADS,
     AS_AXIS_CACHE,
+    {"config", "auto", false, false, "", "cuda warptiled only: " AS_WARPTILED_NAMES},
 };
 
 static const as_variant variants[] = {
@@ -18,10 +20,18 @@ static const as_variant variants[] = {
     AS_MATMUL_CPU_STATE(AS_ROW_CPU_STATE) //
 #ifdef ASSAY_CUDA
     AS_MATMUL_CUDA(AS_ROW_CUDA)                 //
+    AS_MATMUL_CUDA_STATE(AS_ROW_CUDA_STATE)     //
     AS_MATMUL_CUDA_LIBRARY(AS_ROW_CUDA_LIBRARY) //
 #endif
     {.name = NULL},
 };
+
+/* The rungs of the CUDA ladder that are worth a wait at 8192. */
+#define UPPER_RUNGS "tile1d,tile2d,vectorised,double_buffered,warptiled,cublas"
+#define LADDER "naive,coalesced,tiled16,tiled32," UPPER_RUNGS
+
+/* Each configuration of warptiled: the run that its table and the choice by shape are checked with. */
+#define CONFIG_POINT(name, ...) {AS_PUBLISH, "cuda", "warptiled", "n=1024,4096,8192;config=" name, 5},
 
 /* naive on the cpu stays at small sizes and one thread: it is there to be compared with, not to be waited for. */
 static const as_point points[] = {
@@ -29,22 +39,25 @@ static const as_point points[] = {
     {AS_QUICK, "cpu", "*", "n=33;m=1000;k=17", 1},
     {AS_QUICK, "cpu", "tiled,openblas", "n=256;threads=all", 1},
     {AS_QUICK, "cpu", "tiled,openblas", "n=1000,1024;threads=1,all", 0},
-    {AS_QUICK, "cuda", "*", "n=1,17,256,1000,1024,2048", 0},
-    {AS_QUICK, "cuda", "tiled16,tiled32,cublas", "n=4096", 0},
-    {AS_QUICK, "cuda", "*", "n=33;m=1000;k=17", 1},
+    {AS_QUICK, "cuda", "*", "n=1024", 0},
+    {AS_QUICK, "cuda", LADDER, "n=4096", 0},
+    {AS_QUICK, "cuda", "warptiled,cublas", "n=1,256,1000", 1},
+    {AS_QUICK, "cuda", "warptiled,cublas", "n=33;m=1000;k=17", 1},
     {AS_QUICK, "cuda", "cublas", "n=1024;cache=cold", 2},
     {AS_STANDARD, "cpu", "naive", "n=512", 2},
     {AS_STANDARD, "cpu", "tiled,openblas", "n=512,2048;threads=1,all", 2},
     {AS_STANDARD, "cpu", "*", "n=256;cache=cold", 3},
-    {AS_STANDARD, "cuda", "*", "n=512", 2},
+    {AS_STANDARD, "cuda", "*", "n=512,2048", 2},
+    {AS_STANDARD, "cuda", UPPER_RUNGS, "n=8192", 2},
+    {AS_STANDARD, "cuda", "*", "n=17", 3},
     {AS_STANDARD, "cuda", "*", "n=256;cache=cold", 3},
-    {AS_STANDARD, "cuda", "cublas", "n=8192", 2},
     {AS_PUBLISH, "cpu", "tiled,openblas", "n=4096;threads=all", 4},
     {AS_PUBLISH, "cpu", "tiled,openblas", "n=7,100,129,1023,1025", 4},
     {AS_PUBLISH, "cuda", "*", "n=7,100,129,1023,1025", 4},
-    {AS_PUBLISH, "cuda", "naive", "n=4096", 4},
+    {AS_PUBLISH, "cuda", "strided", "n=4096", 4},
     {AS_PUBLISH, "cuda", "tiled16,tiled32", "n=8192", 4},
     {AS_PUBLISH, "cuda", "*", "n=2048;cache=cold", 4},
+    AS_MATMUL_WARPTILED(CONFIG_POINT) //
     {.variants = NULL},
 };
 
@@ -55,9 +68,11 @@ typedef struct guess {
     double flops_per_ns, call_ns;
 } guess;
 static const guess guesses[] = {
-    {"cpu", "naive", 0.5, 20},       {"cpu", "tiled", 25, 2000},      {"cpu", "openblas", 25, 2000},
-    {"cuda", "naive", 400, 3000},    {"cuda", "tiled16", 5000, 3000}, {"cuda", "tiled32", 5000, 3000},
-    {"cuda", "cublas", 20000, 5000},
+    {"cpu", "naive", 0.5, 20},          {"cpu", "tiled", 25, 2000},          {"cpu", "openblas", 25, 2000},
+    {"cuda", "strided", 200, 3000},     {"cuda", "naive", 1500, 3000},       {"cuda", "coalesced", 1500, 3000},
+    {"cuda", "tiled16", 5000, 3000},    {"cuda", "tiled32", 5000, 3000},     {"cuda", "tile1d", 8000, 3000},
+    {"cuda", "tile2d", 12000, 3000},    {"cuda", "vectorised", 15000, 3000}, {"cuda", "double_buffered", 15000, 3000},
+    {"cuda", "warptiled", 20000, 5000}, {"cuda", "cublas", 20000, 5000},
 };
 
 static double predict(const as_variant *v, double flops) {
@@ -87,6 +102,11 @@ static as_status describe(const as_params *p, const as_variant *v, const as_devi
         return as_fail(e, AS_EUSAGE, "matmul: n, m and k go up to %lld", (long long)limit);
     if (strcmp(v->on, "cpu") == 0 && strcmp(v->name, "naive") == 0 && as_params_int(p, "threads") != 1)
         return as_fail(e, AS_EUSAGE, "matmul/naive runs on one thread: leave threads at 1");
+    const char *config = as_params_text(p, "config");
+    const bool configured = strcmp(v->on, "cuda") == 0 && strcmp(v->name, "warptiled") == 0;
+    if (strcmp(config, "auto") != 0 && (!configured || as_warptiled_row(config) < 0))
+        return as_fail(e, AS_EUSAGE, "matmul/%s on %s: config %s is unknown; %s", v->name, v->on, config,
+                       configured ? AS_WARPTILED_NAMES : "leave it at auto");
     *w = (as_work){0};
     w->operand[w->operands++] = matrix("a", AS_IN, s.m * s.k, 1);
     w->operand[w->operands++] = matrix("b", AS_IN, s.k * s.n, 2);
@@ -105,7 +125,7 @@ static as_status describe(const as_params *p, const as_variant *v, const as_devi
     w->tolerance = 4 * 0x1p-24 * sqrt((double)s.k);
     w->rows = s.m;
     w->columns = s.n;
-    w->tile = 128;
+    w->tile = 256;
     w->predicted_ns = predict(v, w->flops);
     return AS_OK;
 }

@@ -259,6 +259,8 @@ static void senseless_parameters_are_usage_errors(void **state) {
         {&as_matmul_suite, "tiled", "n=4;cache=luke", &cpu},
         {&as_matmul_suite, "tiled", "n=4000000000", &cpu},
         {&as_matmul_suite, "cublas", "n=4;threads=2", &cuda},
+        {&as_matmul_suite, "cublas", "n=4;config=128x256x16t16x8s3", &cuda},
+        {&as_matmul_suite, "warptiled", "n=4;config=128x256", &cuda},
         {&as_memcpy_suite, "libc", "", &cpu},
         {&as_memcpy_suite, "libc", "bytes=8;dir=h2d", &cpu},
         {&as_memcpy_suite, "libc", "bytes=8;dir=up", &cpu},

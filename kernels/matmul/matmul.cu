@@ -1,14 +1,20 @@
 /* C[m x n] = A[m x k] B[k x n], float32, row-major: the CUDA ladder.
  *
- *   naive    one thread an element; A is broadcast in a warp, B coalesced. Every multiply-add takes 2 loads through
- *            L1. An SM starts one load for a warp in a cycle but four multiply-adds: at most 1/8 of the peak.
+ *   strided  one thread an element, the lanes of a warp down a column of C: each read of A and each write of C touches
+ *            32 rows, so 32 sectors of 32 bytes for 128 bytes of use. The common mistake, kept to be measured.
+ *   naive    one thread an element, 16 x 16 a block: a warp reads two elements of A and 16 neighbours of B. Every
+ *            multiply-add takes 2 loads through L1. An SM starts one load for a warp in a cycle but four multiply-adds:
+ *            at most 1/8 of the peak. Predicted 8 x strided or more.
+ *   coalesced  the same code; a warp takes 32 neighbours in a row of C, so its read of B is a whole line of 128 bytes
+ *            and its read of A one word. As many loads as naive, half the lines: predicted 1.0 to 1.2 x naive.
  *   tiled16  a block stages 16 x 16 tiles of A and B in shared memory. Four values of A come in one read (LDS.128), so
- *            that 4 multiply-adds take 5 reads: at most 1/5 of the peak, predicted up to 1.6 x naive. Each element is
- *            read from memory n / 16 times instead of n.
- *   tiled32  the same with 32 x 32 tiles: half the traffic and half the barriers for each multiply-add, the same
- *            shared-memory reads. Predicted 1.1 to 1.2 x tiled16: only register tiles would lift the limit of 1/5.
- *   cublas   the vendor's SGEMM in pedantic float32 (no TF32): register tiles, asynchronous copies.
- *   ref64    not timed: float64 sum and sum |a||b|, the device reference and the scale of its tolerance.
+ *            that 4 multiply-adds take 5 reads: at most 1/5 of the peak, predicted up to 1.6 x coalesced. Each element
+ * is read from memory n / 16 times instead of n. tiled32  the same with 32 x 32 tiles: half the traffic and half the
+ * barriers for each multiply-add, the same shared-memory reads. Predicted 1.1 to 1.2 x tiled16: only register tiles
+ * lift the limit of 1/5. tile1d, tile2d, vectorised, double_buffered  register tiles: register_tiles.cu. warptiled  the
+ * top: warptiled.cuh, its configurations warptiled.h, their choice warptiled.cu. cublas   the vendor's SGEMM in
+ * pedantic float32 (no TF32): register tiles, asynchronous copies. ref64    not timed: float64 sum and sum |a||b|, the
+ * device reference and the scale of its tolerance.
  *
  * Flops: one multiply and one add for each of m n k products: 2 m n k. Bytes at least: each input read once and the
  * output written once: 4 (m k + k n + m n).
@@ -20,27 +26,19 @@
 #include "../cuda/check.h"
 #include "../cuda/cublas.h"
 #include "../cuda/internal.h"
+#include "tile.cuh"
 
-#include <limits.h>
 #include <stdlib.h>
 
-/* Tile (row, column) of this block in a grid of ceil(m / edge) x ceil(n / edge) tiles, columns fastest. */
-struct tile {
-    int64_t row, column;
-};
-
-static __device__ __forceinline__ tile tile_of_block(int64_t n, int edge) {
-    const int64_t across = (n + edge - 1) / edge;
-    tile t;
-    t.row = (int64_t)blockIdx.x / across * edge;
-    t.column = (int64_t)blockIdx.x % across * edge;
-    return t;
-}
-
-static __global__ void as_matmul_naive_kernel(const float *__restrict__ a, const float *__restrict__ b,
-                                              float *__restrict__ c, int64_t m, int64_t n, int64_t k) {
-    const tile t = tile_of_block(n, 16);
-    const int64_t row = t.row + threadIdx.y, column = t.column + threadIdx.x;
+/* One element a thread; blocks of HEIGHT x WIDTH threads, x fastest in a warp. ACROSS: x counts columns of C, else
+ * rows. */
+template <int WIDTH, int HEIGHT, bool ACROSS>
+static __global__ void __launch_bounds__(WIDTH *HEIGHT)
+    as_matmul_naive_kernel(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, int64_t m,
+                           int64_t n, int64_t k) {
+    const as_tile t = as_tile_of_block(n, ACROSS ? HEIGHT : WIDTH, ACROSS ? WIDTH : HEIGHT);
+    const int64_t row = t.row + (ACROSS ? threadIdx.y : threadIdx.x);
+    const int64_t column = t.column + (ACROSS ? threadIdx.x : threadIdx.y);
     if (row >= m || column >= n)
         return;
     float sum = 0.0f;
@@ -56,7 +54,7 @@ static __global__ void __launch_bounds__(EDGE *EDGE)
     as_matmul_tiled_kernel(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, int64_t m,
                            int64_t n, int64_t k) {
     __shared__ float tile_a[EDGE][EDGE], tile_b[EDGE][EDGE];
-    const tile t = tile_of_block(n, EDGE);
+    const as_tile t = as_tile_of_block(n, EDGE, EDGE);
     const int x = (int)threadIdx.x, y = (int)threadIdx.y;
     const int64_t row = t.row + y, column = t.column + x;
     float sum = 0.0f;
@@ -77,7 +75,7 @@ static __global__ void __launch_bounds__(EDGE *EDGE)
 static __global__ void as_matmul_ref64_kernel(const float *__restrict__ a, const float *__restrict__ b,
                                               double *__restrict__ expected, double *__restrict__ scale, int64_t m,
                                               int64_t n, int64_t k) {
-    const tile t = tile_of_block(n, 16);
+    const as_tile t = as_tile_of_block(n, 16, 16);
     const int64_t row = t.row + threadIdx.y, column = t.column + threadIdx.x;
     if (row >= m || column >= n)
         return;
@@ -91,29 +89,26 @@ static __global__ void as_matmul_ref64_kernel(const float *__restrict__ a, const
     scale[row * n + column] = magnitude;
 }
 
-static as_status grid_of(int64_t m, int64_t n, int edge, unsigned *blocks, as_error *e) {
-    const int64_t down = (m + edge - 1) / edge, across = (n + edge - 1) / edge;
-    if (down > INT_MAX / across)
-        return as_fail(e, AS_EUSAGE, "matmul of %lld x %lld needs over 2^31 blocks; use smaller m or n", (long long)m,
-                       (long long)n);
-    *blocks = (unsigned)(down * across);
-    return AS_OK;
-}
-
-as_status as_matmul_naive_cuda(const as_call *call, as_error *e) {
+template <int WIDTH, int HEIGHT, bool ACROSS> static as_status naive(const as_call *call, as_error *e) {
     const as_matmul_shape s = as_matmul_shape_of(call->params);
     unsigned blocks = 0;
-    AS_TRY(grid_of(s.m, s.n, 16, &blocks, e));
-    as_matmul_naive_kernel<<<blocks, dim3(16, 16), 0, as_cuda_stream(call->stream)>>>(
+    AS_TRY(as_tile_grid(s.m, s.n, ACROSS ? HEIGHT : WIDTH, ACROSS ? WIDTH : HEIGHT, &blocks, e));
+    as_matmul_naive_kernel<WIDTH, HEIGHT, ACROSS><<<blocks, dim3(WIDTH, HEIGHT), 0, as_cuda_stream(call->stream)>>>(
         (const float *)call->operand[0], (const float *)call->operand[1], (float *)call->operand[2], s.m, s.n, s.k);
     AS_CUDA_LAUNCHED(e);
     return AS_OK;
 }
 
+as_status as_matmul_strided_cuda(const as_call *call, as_error *e) { return naive<32, 8, false>(call, e); }
+
+as_status as_matmul_naive_cuda(const as_call *call, as_error *e) { return naive<16, 16, true>(call, e); }
+
+as_status as_matmul_coalesced_cuda(const as_call *call, as_error *e) { return naive<32, 8, true>(call, e); }
+
 template <int EDGE> static as_status tiled(const as_call *call, as_error *e) {
     const as_matmul_shape s = as_matmul_shape_of(call->params);
     unsigned blocks = 0;
-    AS_TRY(grid_of(s.m, s.n, EDGE, &blocks, e));
+    AS_TRY(as_tile_grid(s.m, s.n, EDGE, EDGE, &blocks, e));
     as_matmul_tiled_kernel<EDGE><<<blocks, dim3(EDGE, EDGE), 0, as_cuda_stream(call->stream)>>>(
         (const float *)call->operand[0], (const float *)call->operand[1], (float *)call->operand[2], s.m, s.n, s.k);
     AS_CUDA_LAUNCHED(e);
@@ -127,7 +122,7 @@ as_status as_matmul_tiled32_cuda(const as_call *call, as_error *e) { return tile
 as_status as_matmul_ref64_cuda(const as_call *call, as_error *e) {
     const as_matmul_shape s = as_matmul_shape_of(call->params);
     unsigned blocks = 0;
-    AS_TRY(grid_of(s.m, s.n, 16, &blocks, e));
+    AS_TRY(as_tile_grid(s.m, s.n, 16, 16, &blocks, e));
     as_matmul_ref64_kernel<<<blocks, dim3(16, 16), 0, as_cuda_stream(call->stream)>>>(
         (const float *)call->operand[0], (const float *)call->operand[1], (double *)call->operand[2],
         (double *)call->operand[3], s.m, s.n, s.k);

@@ -19,15 +19,29 @@ extern "C" {
     X(matmul, openblas, 0, "cblas_sgemm of OpenBLAS")
 
 #define AS_MATMUL_CUDA(X)                                                                                              \
-    X(matmul, naive, AS_DETERMINISTIC | AS_CAPTURE, "one thread for each element, operands from global memory")        \
+    X(matmul, strided, AS_DETERMINISTIC | AS_CAPTURE,                                                                  \
+      "one thread for each element, a warp down a column: uncoalesced")                                                \
+    X(matmul, naive, AS_DETERMINISTIC | AS_CAPTURE,                                                                    \
+      "one thread for each element, 16 x 16 a block, operands from global memory")                                     \
+    X(matmul, coalesced, AS_DETERMINISTIC | AS_CAPTURE, "one thread for each element, a warp along a row")             \
     X(matmul, tiled16, AS_DETERMINISTIC | AS_CAPTURE, "16 x 16 tiles in shared memory")                                \
-    X(matmul, tiled32, AS_DETERMINISTIC | AS_CAPTURE, "32 x 32 tiles in shared memory")
+    X(matmul, tiled32, AS_DETERMINISTIC | AS_CAPTURE, "32 x 32 tiles in shared memory")                                \
+    X(matmul, tile1d, AS_DETERMINISTIC | AS_CAPTURE, "8 x 1 elements in registers, 64 x 64 tiles in shared memory")    \
+    X(matmul, tile2d, AS_DETERMINISTIC | AS_CAPTURE, "8 x 8 elements in registers, 128 x 128 tiles in shared memory")  \
+    X(matmul, vectorised, AS_DETERMINISTIC | AS_CAPTURE, "8 x 8 in quads of 16 bytes, A transposed in shared memory")  \
+    X(matmul, double_buffered, AS_DETERMINISTIC | AS_CAPTURE,                                                          \
+      "the same, the next slab in flight: two slabs, one barrier")
+
+/* Axis `config` picks one of the configurations of warptiled.h. */
+#define AS_MATMUL_CUDA_STATE(X)                                                                                        \
+    X(matmul, warptiled, AS_DETERMINISTIC | AS_CAPTURE, "warp tiles, cp.async stages, register banks; by shape")
 
 #define AS_MATMUL_CUDA_LIBRARY(X) X(matmul, cublas, AS_DETERMINISTIC | AS_CAPTURE, "cublasSgemm, full fp32 (no TF32)")
 
 AS_MATMUL_CPU(AS_PROTOTYPE_CPU)
 AS_MATMUL_CPU_STATE(AS_PROTOTYPE_CPU_STATE)
 AS_MATMUL_CUDA(AS_PROTOTYPE_CUDA)
+AS_MATMUL_CUDA_STATE(AS_PROTOTYPE_CUDA_STATE)
 AS_MATMUL_CUDA_LIBRARY(AS_PROTOTYPE_CUDA_LIBRARY)
 
 typedef struct as_matmul_shape {

@@ -2,6 +2,7 @@
  * Written against the suites' tables alone: a variant added there is tested here. */
 #include "gpu_test.h"
 
+#include "kernels/matmul/warptiled.h"
 #include "suites/suites.h"
 
 #include <math.h>
@@ -43,6 +44,17 @@ typedef struct bench {
 
 static size_t bytes_of(const as_operand *o) { return (size_t)o->count * as_dtype_bytes(o->type); }
 
+static void tear_down(bench *b) {
+    if (b->variant->finish)
+        b->variant->finish(b->state);
+    for (int i = 0; i < b->work.operands; i++) {
+        DRIVER.release(&device, b->work.operand[i].memory, b->operand[i]);
+        free(b->host[i]);
+    }
+    if (b->counter)
+        DRIVER.release(&device, AS_MEM_DEVICE, b->counter);
+}
+
 /* axes: "n=17;m=5". False where this machine lacks what the variant needs. */
 static bool set_up(bench *b, const as_suite *suite, const as_variant *v, const char *axes, bool counted) {
     char text[128], *save = NULL;
@@ -83,8 +95,14 @@ static bool set_up(bench *b, const as_suite *suite, const as_variant *v, const c
                         .stream = stream,
                         .counter = b->counter,
                         .extra = b->extra};
-    if (v->prepare)
-        assert_ok(v->prepare(&b->call, &b->state, e));
+    const as_status prepared = v->prepare ? v->prepare(&b->call, &b->state, &e) : AS_OK;
+    if (prepared == AS_EABSENT) {
+        print_message("%s %s: %s\n", v->name, axes, e.message);
+        tear_down(b);
+        return false;
+    }
+    if (prepared != AS_OK)
+        fail_msg("%s %s: %s", v->name, axes, e.message);
     b->call.state = b->state;
     return true;
 }
@@ -97,17 +115,6 @@ static void run(bench *b) {
             assert_ok(DRIVER.copy(&device, b->host[i], b->operand[i], bytes_of(&b->work.operand[i]), e));
 }
 
-static void tear_down(bench *b) {
-    if (b->variant->finish)
-        b->variant->finish(b->state);
-    for (int i = 0; i < b->work.operands; i++) {
-        DRIVER.release(&device, b->work.operand[i].memory, b->operand[i]);
-        free(b->host[i]);
-    }
-    if (b->counter)
-        DRIVER.release(&device, AS_MEM_DEVICE, b->counter);
-}
-
 static double element(const as_operand *o, const void *data, int64_t i) {
     switch (o->type) {
     case AS_F32: return ((const float *)data)[i];
@@ -118,27 +125,28 @@ static double element(const as_operand *o, const void *data, int64_t i) {
     return NAN;
 }
 
-/* The whole output against the suite's host reference. */
+/* The output against the suite's host reference: all rows, or of many every fifth, which meets every row of a tile. */
 static void check_reference(const bench *b, const char *axes) {
     const as_work *w = &b->work;
-    const int64_t n = w->rows * w->columns;
+    const int64_t step = w->rows > 600 ? 5 : 1, n_rows = (w->rows + step - 1) / step, n = n_rows * w->columns;
     const as_operand *out = &w->operand[w->operands - 1];
-    assert_int_equal(out->count, n);
+    assert_int_equal(out->count, w->rows * w->columns);
     double *expected = malloc((size_t)n * sizeof *expected), *scale = malloc((size_t)n * sizeof *scale);
-    int64_t *rows = malloc((size_t)w->rows * sizeof *rows);
+    int64_t *rows = malloc((size_t)n_rows * sizeof *rows);
     const void *input[AS_MAX_OPERANDS] = {0};
     assert_true(expected && scale && rows);
-    for (int64_t i = 0; i < w->rows; i++)
-        rows[i] = i;
+    for (int64_t i = 0; i < n_rows; i++)
+        rows[i] = i == n_rows - 1 ? w->rows - 1 : i * step;
     for (int i = 0; i < w->operands; i++)
         input[i] = w->operand[i].role == AS_IN ? b->host[i] : NULL;
-    const as_reference r = {&b->params, w, input, rows, w->rows, expected, scale};
+    const as_reference r = {&b->params, w, input, rows, n_rows, expected, scale};
     assert_ok(b->suite->reference(&r, e));
     for (int64_t i = 0; i < n; i++) {
-        const double got = element(out, b->host[w->operands - 1], i);
+        const int64_t at = rows[i / w->columns] * w->columns + i % w->columns;
+        const double got = element(out, b->host[w->operands - 1], at);
         if (!(fabs(got - expected[i]) <= w->tolerance * scale[i])) /* NaN fails */
             fail_msg("%s/%s %s: element %lld is %.9g, expected %.9g", b->suite->name, b->variant->name, axes,
-                     (long long)i, got, expected[i]);
+                     (long long)at, got, expected[i]);
     }
     free(expected);
     free(scale);
@@ -181,11 +189,40 @@ static void check_all(const as_suite *suite, const char *only, const char *const
     assert_true(variants > 0);
 }
 
+/* Rows that are whole quads and that are not; less than a tile, whole tiles, one more and one less. */
+static const char *const matmul_shapes[] = {"n=1",
+                                            "n=2;m=1;k=3",
+                                            "n=17",
+                                            "n=33",
+                                            "n=7;m=100;k=65",
+                                            "n=65;m=1;k=300",
+                                            "n=1;m=300;k=64",
+                                            "n=260;m=130;k=36",
+                                            "n=257;m=31;k=1",
+                                            "n=1000",
+                                            "n=1025;m=1023;k=1027",
+                                            "n=512;m=256;k=16",
+                                            "n=256;k=8",
+                                            NULL};
+
 static void test_matmul(void **state) {
     (void)state;
-    check_all(&as_matmul_suite, NULL,
-              (const char *const[]){"n=1", "n=2;m=1;k=3", "n=17", "n=33", "n=7;m=100;k=65", "n=65;m=1;k=300",
-                                    "n=1;m=300;k=64", "n=128", "n=257;m=31;k=1", NULL});
+    check_all(&as_matmul_suite, NULL, matmul_shapes);
+}
+
+/* Every row of the table, whichever of them `auto` takes. */
+static void test_matmul_configurations(void **state) {
+    (void)state;
+#define CONFIG(name, ...) name,
+    static const char *const configs[] = {AS_MATMUL_WARPTILED(CONFIG)};
+#undef CONFIG
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        char axes[128];
+        for (const char *const *shape = matmul_shapes; *shape; shape++) {
+            snprintf(axes, sizeof axes, "%s;config=%s", *shape, configs[i]);
+            check_all(&as_matmul_suite, "warptiled", (const char *const[]){axes, NULL});
+        }
+    }
 }
 
 /* The device reference is itself checked against the host's. */
@@ -370,10 +407,15 @@ int main(void) {
     if (absent)
         return absent;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matmul),   cmocka_unit_test(test_matmul_device_reference),
-        cmocka_unit_test(test_memcpy),   cmocka_unit_test(test_copy_kernel_alignments),
-        cmocka_unit_test(test_launch),   cmocka_unit_test(test_launch_extra_series),
-        cmocka_unit_test(test_ceilings), cmocka_unit_test(test_ceiling_rates),
+        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_matmul_configurations),
+        cmocka_unit_test(test_matmul_device_reference),
+        cmocka_unit_test(test_memcpy),
+        cmocka_unit_test(test_copy_kernel_alignments),
+        cmocka_unit_test(test_launch),
+        cmocka_unit_test(test_launch_extra_series),
+        cmocka_unit_test(test_ceilings),
+        cmocka_unit_test(test_ceiling_rates),
     };
     return cmocka_run_group_tests_name("cuda kernels", tests, open_device, close_device) != 0;
 }

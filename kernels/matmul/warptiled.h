@@ -1,0 +1,49 @@
+/* Configurations of matmul/warptiled. A row is
+ *
+ *   X(name, tile m, n, k, of one thread m, n, lanes m, stages, blocks an SM, unroll, order, rate)
+ *
+ * A block computes tile_m x tile_n elements of C from slabs of depth tile_k, `stages` of them in shared memory. A warp
+ * is lanes_m x (32 / lanes_m) threads, each with thread_m x thread_n elements in quads. `blocks` bounds the registers
+ * of a thread so that as many blocks fit an SM. `unroll`: pairs of steps of k in
+ * a pass of the inner loop. `order`: PAIRED fixes the register banks, PLAIN leaves them to the
+ * compiler; warptiled.cuh says how. `rate` is the share of an SM's multiply-add rate, in percent, that the inner loop
+ * can reach: multiply-adds over issue slots and stalls on register banks, counted in the machine code that nvcc 13.0
+ * makes for sm_90a, and no more than reads of shared memory at four cycles of the SM each (LDS.128) leave time for. It
+ * only ranks the rows among each other. */
+#pragma once
+
+#include <string.h>
+
+enum { AS_WARPTILED_PLAIN, AS_WARPTILED_PAIRED };
+
+#define AS_MATMUL_WARPTILED(X)                                                                                         \
+    X("128x256x32t16x8s3", 128, 256, 32, 16, 8, 4, 3, 1, 1, AS_WARPTILED_PAIRED, 90)                                   \
+    X("128x256x16t16x8s3", 128, 256, 16, 16, 8, 4, 3, 1, 1, AS_WARPTILED_PAIRED, 89)                                   \
+    X("128x256x16t16x8s3u7", 128, 256, 16, 16, 8, 4, 3, 1, 7, AS_WARPTILED_PAIRED, 88)                                 \
+    X("128x256x16t16x8s3plain", 128, 256, 16, 16, 8, 4, 3, 1, 1, AS_WARPTILED_PLAIN, 77)                               \
+    X("128x256x8t16x8s4", 128, 256, 8, 16, 8, 4, 4, 1, 1, AS_WARPTILED_PAIRED, 87)                                     \
+    X("256x128x16t16x8s3", 256, 128, 16, 16, 8, 4, 3, 1, 1, AS_WARPTILED_PAIRED, 88)                                   \
+    X("128x128x32t16x8s3", 128, 128, 32, 16, 8, 4, 3, 2, 1, AS_WARPTILED_PAIRED, 89)                                   \
+    X("128x128x16t16x8s3", 128, 128, 16, 16, 8, 4, 3, 2, 1, AS_WARPTILED_PAIRED, 88)                                   \
+    X("128x128x16t8x8s3", 128, 128, 16, 8, 8, 8, 3, 2, 7, AS_WARPTILED_PAIRED, 80)                                     \
+    X("64x128x16t8x8s4", 64, 128, 16, 8, 8, 4, 4, 4, 7, AS_WARPTILED_PAIRED, 80)                                       \
+    X("64x64x16t8x8s4", 64, 64, 16, 8, 8, 8, 4, 8, 7, AS_WARPTILED_PAIRED, 78)                                         \
+    X("64x64x16t8x4s4", 64, 64, 16, 8, 4, 4, 4, 4, 7, AS_WARPTILED_PAIRED, 62)                                         \
+    X("32x32x16t4x4s4", 32, 32, 16, 4, 4, 8, 4, 8, 7, AS_WARPTILED_PAIRED, 45)
+
+/* Names for the help of axis `config`: "auto, 128x256x16t16x8s3, ...". */
+#define AS_WARPTILED_LISTED(name, ...) ", " name
+#define AS_WARPTILED_NAMES "auto" AS_MATMUL_WARPTILED(AS_WARPTILED_LISTED)
+
+/* The row's number, -1 for auto, -2 where there is no such row. */
+static inline int as_warptiled_row(const char *name) {
+#define AS_WARPTILED_NAME(name, ...) name,
+    static const char *const names[] = {AS_MATMUL_WARPTILED(AS_WARPTILED_NAME)};
+#undef AS_WARPTILED_NAME
+    if (strcmp(name, "auto") == 0)
+        return -1;
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -2;
+}
