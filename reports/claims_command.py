@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
+
 from .claims import Court, Judged, Judgement, exit_code, pick, read
 from .claims_evaluate import UNTESTABLE
 from .claims_measured import Source
 from .claims_output import as_json, explain, markdown, table
+from .claims_run import measure
 from .errors import InputProblem
 
 FORMATS = {"table": table, "markdown": markdown, "json": as_json}
@@ -34,12 +37,9 @@ def _measured(args, court: Court, claim) -> list:
     """Arithmetic, probes and what cannot be tried need no run."""
     if not claim.select:
         return court.judge_all([claim])
-    from .claims_run import measure
-
-    path, folder, missing = measure(claim, court.check, args.budget, args.out)
-    if path is None:
-        return [Judged(claim, (Judgement(UNTESTABLE, "; ".join(missing)),))]
-    court.add(Source.read(path, args.out or "measured just now"))
-    if folder is not None:
-        folder.cleanup()
+    with tempfile.TemporaryDirectory(prefix="assay-claim-") as folder:
+        path, missing = measure(claim, court.check, args.budget, args.out, folder)
+        if path is None:
+            return [Judged(claim, (Judgement(UNTESTABLE, "; ".join(missing)),))]
+        court.add(Source.read(path, args.out or "measured just now"))
     return court.judge_all([claim])

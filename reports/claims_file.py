@@ -259,7 +259,7 @@ class _Reader:
                 self.fail(f"each.{name} is a list of different numbers, or of different texts", "each", name)
             count *= len(values)
         if count > MOST_INSTANCES:
-            self.fail(f"{count} combinations; at most {MOST_INSTANCES}", "each")
+            self.fail(f"{count} combinations; at most {MOST_INSTANCES}", "each", next(iter(each)))
         return each
 
     def _select(self) -> dict:

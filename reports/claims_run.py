@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import tempfile
 from pathlib import Path
 
 from .claims_file import Claim
@@ -75,9 +74,9 @@ def _id_pattern(selection: dict, suite: dict) -> re.Pattern:
     return re.compile(re.escape(text) + r"\d*")
 
 
-def measure(claim: Claim, check, budget: str, keep: str | None) -> tuple:
-    """Runs the claim's cases; (path of the result, folder to delete or None, what is missing). `check` raises for an
-    illegal selection. Without a case to run the path is None."""
+def measure(claim: Claim, check, budget: str, keep: str | None, folder: str) -> tuple:
+    """Runs the claim's cases; (path of the result, what the plan has not). `check` raises for an illegal selection.
+    The result goes to `keep`, else into `folder`. Without a case to run the path is None."""
     command = find_command()
     offered = catalogue(command)
     check(claim, offered)
@@ -91,11 +90,10 @@ def measure(claim: Claim, check, budget: str, keep: str | None) -> tuple:
             break
     ids, missing, profile = best
     if not ids:
-        return None, None, missing
-    folder = tempfile.TemporaryDirectory(prefix="assay-claim-")
-    cases = Path(folder.name) / "cases"
+        return None, missing
+    cases = Path(folder) / "cases"
     cases.write_text("".join(f"{i}\n" for i in ids), encoding="utf-8")
-    out = Path(keep) if keep else Path(folder.name) / f"{claim.id}.json"
+    out = Path(keep) if keep else Path(folder) / "result.json"
     if keep and out.exists():
         raise InputProblem(f"{out}: exists already; --out names a new file")
     ceilings = any(n.form == "call" and n.value in NEEDS_CEILINGS for n in walk(claim.test.node))
@@ -104,4 +102,4 @@ def measure(claim: Claim, check, budget: str, keep: str | None) -> tuple:
     done = subprocess.run(words, stdout=subprocess.DEVNULL, check=False)
     if not out.is_file():
         raise EnvironmentProblem(f"assay run ended with {done.returncode} and no result")
-    return out, folder, missing
+    return out, missing
