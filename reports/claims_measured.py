@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from scipy import stats as scipy_stats
 
 from .claims_quantity import BYTES, FLOPS, PLAIN, TIME, Figure, Quantity, product
+from .errors import InputProblem
 from .labels import machine_name
-from .load import Case, Metric, Result, from_document, read_json
+from .load import REMEDY, Case, Metric, Result, from_document, read_json
 from .stats import sequential_factor, unit_medians
 
 FIELDS = ("suite", "variant", "device")
@@ -42,7 +43,11 @@ class Source:
     @classmethod
     def read(cls, path, label: str | None = None) -> Source:
         raw = read_json(path)
-        return cls(from_document(path, raw), raw, label or str(path))
+        result = from_document(path, raw)
+        fault = _fault(raw, result)
+        if fault:
+            raise InputProblem(f"{path}: {fault}; {REMEDY}")
+        return cls(result, raw, label or str(path))
 
     @property
     def name(self) -> str:
@@ -51,6 +56,46 @@ class Source:
     @property
     def confidence(self) -> float:
         return float(self.result.plan["confidence"])
+
+
+def _fault(raw: dict, result: Result) -> str | None:
+    """What a claim touches beyond a report: the catalogue's variants, intervals, samples. None where all is well."""
+    if not 0 < result.plan["confidence"] < 1:
+        return "plan.confidence is not between 0 and 1"
+    for suite in result.plan["catalogue"]["suites"]:
+        rows = [(v, ("name", "device")) for v in suite.get("variants") or [{}]]
+        rows += [(axis, ("name", "default")) for axis in suite["axes"]]
+        if not all(isinstance(row, dict) and isinstance(row.get(k), str) for row, keys in rows for k in keys):
+            return f"plan.catalogue: suite {suite['name']!r} lacks variants or defaults"
+    for case, record in zip(result.ceilings + result.cases, raw["ceilings"] + raw["cases"], strict=True):
+        if case.done and not _sound(case, record):
+            return f"{case.id}: its metrics, statistics, rounds and samples do not fit together"
+    return None
+
+
+def _sound(case: Case, record: dict) -> bool:
+    units = (case.statistics or {}).get("units")
+    rounds = record.get("rounds")
+    metrics = [*case.metrics.values(), *([case.rate] if case.rate else [])]
+    return (
+        all(m.value > 0 and (m.low is None or m.low > 0) and (m.high is None or m.high > 0) for m in metrics)
+        and isinstance(units, int)
+        and isinstance(case.statistics.get("scope"), str)
+        and isinstance(rounds, list)
+        and all(isinstance(r, dict) and isinstance(r.get("launch"), int) for r in rounds)
+        and all(_whole_series(series, len(rounds)) for series in record["series"])
+    )
+
+
+def _whole_series(series: dict, rounds: int) -> bool:
+    rows, batch = series.get("samples"), series.get("batch")
+    return (
+        isinstance(batch, int)
+        and batch > 0
+        and isinstance(rows, list)
+        and len(rows) == rounds
+        and all(isinstance(row, list) and all(isinstance(x, (int, float)) for x in row) for row in rows)
+    )
 
 
 # ---- selection ----

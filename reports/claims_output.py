@@ -98,7 +98,8 @@ def markdown(court: Court, judged: list) -> str:
             measured = j.measured.text if j.measured else j.evidence or ""
             if len(j.instances) > 1:
                 measured = "; ".join(f"{i.label}: {i.measured.text if i.measured else '-'}" for i in j.instances)
-            remarks = "; ".join([*([j.reason] if j.reason and j.reason != j.evidence else []), *j.notes])
+            reason = [j.reason] if j.reason and j.reason != j.evidence else []
+            remarks = " ".join([*reason, *j.notes, *([item.claim.note] if item.claim.note else [])])
             cells = (item.claim.id, item.claim.claim, item.claim.claimed, measured, j.verdict, _on(j), remarks)
             lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
     return "\n".join([*lines, "", _sum(judged), ""])

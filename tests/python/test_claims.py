@@ -1,48 +1,23 @@
-"""Claims files, selection by fields, verdicts on results, output and exit codes of `assay claims`."""
+"""Verdicts of `assay claims` on results, percentiles and series, output and exit codes."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
+import random
 import re
-import stat
-import subprocess
-import sys
+import statistics
 
 import pytest
 from scipy import stats as scipy_stats
 
-from reports.claims_file import load_claims
 from reports.claims_measured import Figures, Source, Untestable
 from reports.claims_quantity import Quantity
-from reports.errors import InputProblem
-from reports.probes import cgroup_gpu_files, clock_step, may_set_clock
 
+from claims_text import EACH, HEAD, NAIVE, TILED, claim, judged, verdict
 from conftest import CPU, GPU, ROOT
 
 ARTICLES = ROOT / "results" / "claims" / "articles.toml"
-LEVELS = ROOT / "docs" / "service-levels.toml"
-DOC = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
-
-HEAD = '[[claim]]\nid = "c"\nclaim = "It is so."\nclaimed = "1"\nsource = "own"\n'
-TILED = 'select.new = { suite = "matmul", variant = "tiled32", device = "cuda", n = 1024 }\n'
-NAIVE = 'select.old = { suite = "matmul", variant = "naive", device = "cuda", n = 1024 }\n'
-
-
-def claim(test="speedup(new, old) > 1", rule="direction", select=TILED + NAIVE, more=""):
-    return f"{HEAD}rule = {rule!r}\ntest = {test!r}\n{more}{select}"
-
-
-def judged(command, save, text, *arguments, results=(GPU,)):
-    """(exit code, parsed JSON) of a claims file on results."""
-    code, out, err = command("claims", save(text, "claims.toml"), *results, "--format", "json", *arguments)
-    assert not err, err
-    return code, json.loads(out)
-
-
-def verdict(command, save, text, results=(GPU,)):
-    return judged(command, save, text, results=results)[1]["claims"][0]["verdict"]
 
 
 # ---- verdicts ----
@@ -76,8 +51,6 @@ def test_inconclusive_near_the_measured_ratio(command, save):
 
 
 def test_ratio_interval_is_welchs_on_the_unit_medians(command, save):
-    import statistics
-
     _, report = judged(command, save, claim())
     measured = report["claims"][0]["judgements"][0]["instances"][0]["measured"]
     document = json.loads(GPU.read_text(encoding="utf-8"))
@@ -153,8 +126,6 @@ def test_suspect_cases_are_noted_and_the_verdict_stands(command, save, document)
 
 # ---- each ----
 
-EACH = (TILED + NAIVE).replace("n = 1024", 'n = "$n"')
-
 
 def test_each_value_is_tried_and_all_must_hold(command, save):
     _, report = judged(command, save, claim(select=EACH, more="each.n = [256, 1024, 77]\n"))
@@ -191,8 +162,6 @@ def with_samples(document, samples, wanted="matmul/naive/n:1024/dev:cuda0"):
 
 
 def test_percentile_and_its_interval(save, document):
-    import random
-
     rng = random.Random(3)
     samples = [[round(1e6 * math.exp(rng.gauss(0, 0.1))) for _ in range(500)] for _ in range(10)]
     wanted = with_samples(document, samples)
@@ -239,110 +208,6 @@ def test_further_series(save, document):
     assert figure.series(cases[wanted], "first").value == pytest.approx(math.sqrt(100 * 110) * 1e-9)
     with pytest.raises(Untestable, match="no series 'second'"):
         figure.series(cases[wanted], "second")
-
-
-# ---- faults of the file ----
-
-FAULTS = {
-    "unknown variant": (TILED.replace("tiled32", "tiled99"), 8, "no variant 'tiled99'"),
-    "unknown axis": (TILED.replace("n = 1024", "n = 1024, tiles = 3"), 8, "no axis 'tiles'"),
-    "text for a number": (TILED.replace("1024", '"1024"'), 8, "whole number, not '1024'"),
-    "all for a size": (TILED.replace("1024", '"all"'), 8, "whole number, not 'all'"),
-    "negative": (TILED.replace("1024", "-1"), 8, "whole number, not -1"),
-    "number for text": (TILED.replace("n = 1024", "n = 1024, cache = 1"), 8, "takes text, not 1"),
-    "unknown device": (TILED.replace("cuda", "gpu"), 8, "no kind of device 'gpu'"),
-    "device name": (TILED.replace("cuda", "cuda0"), 8, "no kind of device 'cuda0'"),
-}
-
-
-@pytest.mark.parametrize(("selection", "line", "message"), FAULTS.values(), ids=FAULTS.keys())
-def test_illegal_selection_is_an_error_with_its_line(command, save, selection, line, message):
-    path = save(claim(select=selection + NAIVE), "claims.toml")
-    code, out, err = command("claims", path, GPU)
-    assert (code, out) == (2, "")
-    assert f"{path}:{line}: claim 'c': " in err and message in err
-    assert err.count("\n") == 1
-
-
-def test_illegal_selection_in_a_table_has_the_line_of_its_field(command, save):
-    text = claim(select=NAIVE) + '[claim.select.new]\nsuite = "matmul"\ndevice = "cuda"\n\nvariant = "x"\nn = 1\n'
-    path = save(text, "claims.toml")
-    code, _, err = command("claims", path, GPU)
-    assert code == 2 and f"{path}:13: " in err and "no variant 'x'" in err
-
-
-BROKEN = {
-    "no claim": ('title = "x"\n', None, r"no \[\[claim\]\]"),
-    "not toml": ("[[claim]\n", None, "not TOML"),
-    "unknown top key": ("x = 1\n" + claim(), None, "'x' at the top"),
-    "unknown key": (claim(more="tset = 1\n"), 8, "no key 'tset'"),
-    "missing id": (claim().replace('id = "c"\n', ""), 1, "id is missing"),
-    "bad id": (claim().replace('"c"', '"C c"'), 2, "lower-case"),
-    "bad source": (claim().replace('"own"', '"hearsay"'), 5, "source is 'hearsay'"),
-    "bad rule": (claim(rule="vote"), 6, "rule is 'vote'"),
-    "twice": (claim() + claim(), 11, "stands in line 2 too"),
-    "a number as test": (claim("speedup(new, old)"), 7, "must compare"),
-    "unknown name": (claim("speedup(new, odl) > 1"), 7, "no name 'odl'"),
-    "unknown function": (claim("eval(new) > 1"), 7, "no function 'eval'"),
-    "injection": (claim("__import__(new) > 1"), 7, "no function '__import__'"),
-    "unused": (claim("time(new) / time(new) > 1"), 9, "old is selected and never used"),
-    "absolute time": (claim("time(new) + time(old) < 4 ms"), 7, "not an absolute s"),
-    "arithmetic with cases": (claim(rule="arithmetic"), 6, "looks at no case"),
-    "ratio without cases": (claim("1 < 2", "ratio", ""), 6, "use rule 'arithmetic'"),
-    "no test": (claim().replace("test", "note"), 6, "needs test"),
-    "unknown probe": (HEAD + 'rule = "behaviour"\nprobe = "format-disk"\n', 7, "no probe"),
-    "unit of another kind": (claim(more='unit = "ms"\n'), 8, "plain number, not ms"),
-    "no such unit": (claim(more='unit = "furlong"\n'), 8, "no unit 'furlong'"),
-    "no such each": (claim(select=EACH), 8, "no each.n"),
-    "each unused": (claim(more="each.k = [1]\n"), 8, "never used"),
-    "each twice": (claim(select=EACH, more="each.n = [1, 1]\n"), 8, "different numbers"),
-    "each too many": (claim(select=EACH, more=f"each.n = {list(range(300))}\n"), 8, "at most 200"),
-    "reserved name": (claim("time(ms) / time(ms) > 1", select=TILED.replace("new", "ms")), 8, "unit or function"),
-    "no device": (claim(select=TILED.replace('device = "cuda", ', "") + NAIVE), 8, "needs device"),
-    "float axis": (claim(select=TILED.replace("1024", "1.5") + NAIVE), 8, "whole number or text"),
-    "division by zero": (claim("1 / 0 > 1", "arithmetic", ""), 7, "division by zero"),
-    "line inside a long text": (
-        claim().replace("test = 'speedup(new, old) > 1'", 'test = """\nspeedup(new, old) > 1\nand\nfoo > 1\n"""'),
-        10,
-        "no name 'foo'",
-    ),
-}
-
-
-@pytest.mark.parametrize(("text", "line", "message"), BROKEN.values(), ids=BROKEN.keys())
-def test_fault_of_the_file_is_one_line_with_its_place(command, save, text, line, message):
-    path = save(text, "claims.toml")
-    code, out, err = command("claims", path)
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1 and re.search(message, err), err
-    assert f"{path}:{line}: " in err if line else f"{path}: " in err
-
-
-def test_a_header_inside_a_long_text_moves_no_line(command, save):
-    note = 'note = """\n[[claim]]\nid = "x"\n"""\n'
-    path = save(claim("speedup(new, odl) > 1").replace("rule", note + "rule"), "claims.toml")
-    code, _, err = command("claims", path)
-    assert code == 2 and f"{path}:11: " in err
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"a = " + b"[" * 5000, b""])
-def test_malformed_file_is_refused(command, save, content):
-    code, out, err = command("claims", save(content, "claims.toml"))
-    assert (code, out) == (2, "") and err.count("\n") == 1
-
-
-def test_wrong_use_of_the_command(command, save, tmp_path):
-    path = save(claim(), "claims.toml")
-    for arguments, message in (
-        ((tmp_path / "none.toml",), "cannot be read"),
-        ((path, tmp_path / "none.json"), "cannot be read"),
-        ((path, "--id", "nobody"), "there is no claim 'nobody'; ids: c"),
-        ((path, "--run"), "goes with --id"),
-        ((path, GPU, "--id", "c", "--run"), "makes its own result"),
-        ((path, "--out", "x"), "goes with --run"),
-    ):
-        code, out, err = command("claims", *arguments)
-        assert (code, out) == (2, "") and message in err
 
 
 # ---- output ----
@@ -409,213 +274,49 @@ def test_explained_in_sentences(command):
     assert "untestable: waits for suite alloc" in out
 
 
-# ---- the rows of articles.toml ----
-
-ROWS = (ROOT / "tests" / "fixtures" / "claims" / "article-ids.txt").read_text(encoding="utf-8").split()
-ARITHMETIC = {  # id: verdict and the figure, worked out by hand
-    "zero-copy-ratio-arithmetic": ("fails", (1 / 4.3 / 0.91) / (1 / 12.8 / 0.42)),
-    "pcie4-x8-cap-arithmetic": ("holds", 15.753846e9),
-    "link-order-lanes": ("holds", 63.015385e9),
-    "link-order-ddr": ("fails", 102.4e9),
-    "link-order-network": ("fails", 25.0),
-    "link-order-nvlink": ("fails", 450e9),
-    "launch-config-1024-arithmetic": ("holds", 1024),
-    "turboquant-6x-arithmetic": ("fails", 16 / 3),
-    "turboquant-8x-arithmetic": ("holds", 8),
-    "turboquant-8x-bf16-arithmetic": ("fails", 4),
-    "cpu-gpu-resnet18-arithmetic": ("holds", 2813 / 396),
-    "serving-sla-arithmetic": ("fails", 128 / 240),
-    "matrix-shares": ("fails", 4375 / 3477),
-    "offload-gain": ("holds", 3.3116),
-    "offload-gain-cost": ("fails", 0.64613),
-    "latency-formula": ("fails", 4.8573),
-    "cpu-fallback-arithmetic": ("fails", 11304960),
-    "build-faster": ("fails", 12.7),
-}
+# ---- broken results ----
 
 
-@pytest.fixture(scope="module")
-def articles():
-    return {c.id: c for c in load_claims(ARTICLES)}
+def _no_variants(d):
+    del d["plan"]["catalogue"]["suites"][0]["variants"][0]["device"]
 
 
-def test_every_claim_of_the_list_is_a_row(articles):
-    assert len(set(ROWS)) == len(ROWS) > 50
-    assert [row for row in ROWS if row not in articles] == []
+def _no_default(d):
+    del d["plan"]["catalogue"]["suites"][0]["axes"][0]["default"]
 
 
-def test_every_row_is_tried_or_says_why_not(articles):
-    for row in articles.values():
-        assert row.test or row.probe or row.untestable, row.id
-        assert row.rule in ("arithmetic", "behaviour", "none") or row.suites, row.id
-        assert row.rule != "level", f"{row.id}: figures of other hardware are no levels of this one"
+def _confidence(d):
+    d["plan"]["confidence"] = 2
 
 
-def test_arithmetic_rows_come_out_as_by_hand(command, articles):
-    assert {i for i, c in articles.items() if c.rule == "arithmetic"} == set(ARITHMETIC)
-    _, out, _ = command("claims", ARTICLES, "--format", "json")
-    rows = {c["id"]: c for c in json.loads(out)["claims"]}
-    for name, (expected, figure) in ARITHMETIC.items():
-        assert rows[name]["verdict"] == expected, name
-        measured = rows[name]["judgements"][0]["instances"][0]["measured"]
-        assert measured["value"] == pytest.approx(figure, rel=1e-4), name
-        assert measured["low"] == measured["value"] == measured["high"]
+def _zero_time(d):
+    case_of(d, WANTED)["metrics"][0]["low"] = 0
 
 
-def test_rows_for_the_three_suites_are_judged_on_a_gpu_result(command):
-    """The synthetic result has most of their cases; its figures are made up, so verdicts are not the point."""
-    _, out, _ = command("claims", ARTICLES, GPU, "--format", "json")
-    report = json.loads(out)
-    tried = {c["id"] for c in report["claims"] if c["verdict"] != "untestable"}
-    assert {"matmul-tiled", "graph-vs-eager", "resident-reuse"} <= tried
-    assert sum(report["counts"].values()) == len(report["claims"])
+def _short_samples(d):
+    case_of(d, WANTED)["series"][0]["samples"].pop()
 
 
-# ---- probes ----
+def _text_sample(d):
+    case_of(d, WANTED)["series"][0]["samples"][0][0] = "7"
 
 
-def test_cgroup_probe(tmp_path):
-    assert cgroup_gpu_files(tmp_path, tmp_path / "self").tried is False
-    (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
-    own = tmp_path / "self"
-    own.write_text("0::/job\n")
-    (tmp_path / "job").mkdir()
-    (tmp_path / "job" / "memory.max").write_text("max\n")
-    seen = cgroup_gpu_files(tmp_path, own)
-    assert seen.seen is False and "cpu memory" in seen.evidence
-    (tmp_path / "job" / "cuda.memory.max").write_text("max\n")
-    seen = cgroup_gpu_files(tmp_path, own)
-    assert seen.seen is True and "cuda.memory.max" in seen.evidence
+def _no_scope(d):
+    del case_of(d, WANTED)["statistics"]["scope"]
 
 
-def test_clock_probe_sees_each_outcome():
-    def clock(values):
-        it = iter(values)
-        last = [0]
-
-        def read():
-            last[0] = next(it, last[0] + 1)
-            return last[0]
-
-        return read
-
-    steady = clock([])
-    assert clock_step(steady, lambda: 0, lambda: False).seen is None
-    assert clock_step(clock([10, 11, 5]), lambda: 0, lambda: True).seen is True
-    wall = clock([0, 10**9])
-    stepped = clock_step(clock([]), wall, lambda: False)
-    assert stepped.seen is False and "stepped by" in stepped.evidence
-    real = clock_step()
-    assert real.seen is not True and "0 of them backwards" in real.evidence
+def _no_launch(d):
+    del case_of(d, WANTED)["rounds"][0]["launch"]
 
 
-def test_right_to_set_the_clock(tmp_path):
-    status = tmp_path / "status"
-    for mask, expected in (("0000000002000000", True), ("00000000fdffffff", False)):
-        status.write_text(f"Name:\tx\nCapEff:\t{mask}\n")
-        assert may_set_clock(status) is expected
-    assert may_set_clock(tmp_path / "none") is None
+WANTED = "matmul/naive/n:1024/dev:cuda0"
 
 
-# ---- --run ----
-
-STUB = """#!{python}
-import json, shutil, sys
-document = json.load(open({result!r}))
-if sys.argv[1] == "list":
-    print(json.dumps(document["plan"]["catalogue"]))
-elif "--benchmark_list_tests" in sys.argv:
-    big = sys.argv[sys.argv.index("--profile") + 1] == "standard"
-    print("\\n".join(c["id"] for c in document["cases"] if big or "n:1024" not in c["id"]))
-else:
-    words = sys.argv[1:]
-    cases = open(words[words.index("--cases") + 1]).read()
-    json.dump({{"argv": words, "cases": cases.split()}}, open({log!r}, "w"))
-    shutil.copy({result!r}, words[words.index("--out") + 1])
-"""
-
-
-@pytest.fixture
-def stub(tmp_path, monkeypatch):
-    """A command that notes what it is asked to measure and hands out the synthetic result."""
-    path, log = tmp_path / "assay-stub", tmp_path / "log.json"
-    path.write_text(STUB.format(python=sys.executable, result=str(GPU), log=str(log)))
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("ASSAY_COMMAND", str(path))
-    return lambda: json.loads(log.read_text())
-
-
-def test_run_measures_just_what_the_claim_selects(command, save, stub, tmp_path):
-    kept = tmp_path / "kept.json"
-    path = save(claim(), "claims.toml")
-    code, out, err = command("claims", path, "--id", "c", "--run", "--budget", "7s", "--out", kept)
-    assert (code, err) == (0, "")
-    asked = stub()
-    assert asked["cases"] == ["matmul/tiled32/n:1024/dev:cuda0", "matmul/naive/n:1024/dev:cuda0"]
-    argv = asked["argv"]
-    assert argv[argv.index("--profile") + 1] == "standard"  # quick does not plan them
-    assert argv[argv.index("--budget") + 1] == "7s" and argv[argv.index("--ceilings") + 1] == "off"
-    assert "It holds" in out and kept.is_file()
-    assert command("claims", path, "--id", "c", "--run", "--out", kept)[0] == 2  # nothing is overwritten
-
-
-def test_run_measures_ceilings_where_the_claim_looks_at_them(command, save, stub):
-    text = claim("fraction(new) / fraction(old) > 1")
-    assert command("claims", save(text, "claims.toml"), "--id", "c", "--run")[0] == 0
-    assert stub()["argv"][stub()["argv"].index("--ceilings") + 1] == "on"
-
-
-@pytest.mark.usefixtures("stub")
-def test_run_of_what_no_plan_has(command, save):
-    text = claim(select=(TILED + NAIVE).replace("1024", "77"))
-    code, out, _ = command("claims", save(text, "claims.toml"), "--id", "c", "--run")
-    assert code == 0 and "untestable: the plan has no suite matmul" in out
-    path = save(claim(select=TILED.replace("tiled32", "x") + NAIVE), "claims.toml")
-    code, _, err = command("claims", path, "--id", "c", "--run")
-    assert code == 2 and f"{path}:8: " in err
-
-
-def test_run_without_a_command(command, save, monkeypatch, tmp_path):
-    monkeypatch.setenv("ASSAY_COMMAND", str(tmp_path / "none"))
-    code, out, err = command("claims", save(claim(), "claims.toml"), "--id", "c", "--run")
-    assert (code, out) == (3, "") and "ASSAY_COMMAND" in err
-
-
-@pytest.mark.skipif("ASSAY" not in os.environ, reason="ASSAY names the built command")
-def test_the_built_command_runs_a_claim(save):
-    """From `assay claims` through a real measurement to a verdict."""
-    select = 'select.new = { suite = "matmul", variant = "tiled", device = "cpu", n = 256 }\n'
-    select += 'select.old = { suite = "matmul", variant = "naive", device = "cpu", n = 256 }\n'
-    path = save(claim(select=select), "claims.toml")
-    words = [os.environ["ASSAY"], "claims", str(path), "--id", "c", "--run", "--budget", "10s"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert "It holds" in done.stdout and "measured just now" in done.stdout
-
-
-# ---- the documents ----
-
-
-def test_toml_examples_of_the_reference_load(save):
-    blocks = re.findall(r"^```toml\n(.*?)^```$", DOC, re.S | re.M)
-    assert blocks
-    for block in blocks:
-        assert load_claims(save(block, "example.toml"))
-
-
-def test_reference_names_every_key_rule_and_probe():
-    from reports.claims_file import RULES, SOURCES, WORDS
-    from reports.probes import PROBES
-
-    words = set(re.findall(r"[A-Za-z-]+", DOC))
-    assert set(WORDS) | set(RULES) | set(SOURCES) | set(PROBES) <= words
-
-
-def test_service_levels_are_claims_too(command):
-    code, out, err = command("claims", LEVELS, GPU)
-    assert (code, err) == (0, "") and "host-copy-rate" in out
-
-
-def test_load_claims_raises_input_problems_only(save):
-    with pytest.raises(InputProblem):
-        load_claims(save("claim = 3\n", "x.toml"))
+@pytest.mark.parametrize(
+    "damage",
+    [_no_variants, _no_default, _confidence, _zero_time, _short_samples, _text_sample, _no_scope, _no_launch],
+)
+def test_a_damaged_result_is_one_line_and_exit_2(command, save, document, damage):
+    damage(document)
+    code, out, err = command("claims", save(claim(), "claims.toml"), save(document, "damaged.json"))
+    assert (code, out) == (2, "") and err.count("\n") == 1 and "damaged.json" in err
