@@ -274,6 +274,22 @@ def test_explained_in_sentences(command):
     assert "untestable: waits for suite alloc" in out
 
 
+def test_share_of_the_limit_carries_the_ceilings_error_too(save, document):
+    figure, cases = figures(save, document)
+    case = next(c for c in cases.values() if c.fraction and c.ceiling_id)
+    alone, share = figure.time(case), figure.fraction(case)
+    assert share.value == case.fraction
+    ceiling = figure.ceilings[case.ceiling_id]
+    errors = [f.error for f in share.slopes]
+    assert len(errors) == 2
+    t = scipy_stats.t.ppf(0.975, ceiling.statistics["units"] - 1)
+    half = max(math.log(ceiling.rate.high / ceiling.rate.value), math.log(ceiling.rate.value / ceiling.rate.low))
+    assert errors == pytest.approx([next(iter(alone.slopes)).error, half / t])
+    total = math.hypot(*errors) * share.value
+    freedom = 1 / sum((e * share.value / total) ** 4 / 5 for e in errors)  # both have 6 units
+    assert share.half_width(0.95) == pytest.approx(scipy_stats.t.ppf(0.975, freedom) * total)
+
+
 # ---- broken results ----
 
 
