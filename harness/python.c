@@ -1,4 +1,4 @@
-/* report, validate, compare ... live in the Python package `reports`: found beside the command, run by the first
+/* report, validate, claims ... live in the Python package `reports`: found beside the command, run by the first
  * Python that has its modules. */
 #include "run.h"
 
@@ -18,6 +18,7 @@ static as_status find_share(char share[PATH_BYTES], char root[PATH_BYTES], as_er
     if (n <= 0)
         return as_fail_code(e, AS_EENV, errno, "cannot find the command's own folder");
     exe[n] = '\0';
+    setenv("ASSAY_COMMAND", exe, 1); /* what the package measures with: `claims --run` */
     for (int up = 0; up < 2; up++)
         *strrchr(exe, '/') = '\0';
     if (snprintf(root, PATH_BYTES, "%s", exe) >= PATH_BYTES ||

@@ -27,6 +27,13 @@ def _validate(args) -> int:
     return validate_files(args.results, sys.stdout)
 
 
+def _claims(args) -> int:
+    _require(("scipy",))
+    from .claims_command import run_claims
+
+    return run_claims(args, sys.stdout)
+
+
 def _require(modules) -> None:
     """Exit 3 with every missing module named, not only the first."""
     missing = []
@@ -55,6 +62,17 @@ def parser() -> argparse.ArgumentParser:
     validate = commands.add_parser("validate", help="check files against the schema and recompute what is derived")
     validate.add_argument("results", nargs="+", metavar="RESULT", help="assay.result/1 file, .json or .json.gz")
     validate.set_defaults(run=_validate)
+
+    claims = commands.add_parser("claims", help="judge written claims by results, arithmetic and small probes")
+    claims.add_argument("file", metavar="FILE", help="claims in TOML; docs/claims.md is the reference")
+    claims.add_argument("results", nargs="*", metavar="RESULT", help="assay.result/1 file, .json or .json.gz")
+    claims.add_argument("--id", metavar="ID", help="judge this claim alone and explain its verdict")
+    claims.add_argument("--run", action="store_true", dest="measure", help="with --id: measure what the claim needs")
+    claims.add_argument("--budget", default="60s", metavar="TIME", help="of --run (default 60s)")
+    claims.add_argument("--out", metavar="FILE", help="where --run leaves its result (default: it is not kept)")
+    claims.add_argument("--format", choices=("table", "markdown", "json"), default=None, help="default table")
+    claims.add_argument("--strict", action="store_true", help="exit 1 if one fails, else 4 if one is inconclusive")
+    claims.set_defaults(run=_claims)
     return top
 
 

@@ -147,8 +147,12 @@ def read_json(path) -> dict:
 
 def load(path) -> Result:
     """One result, checked as far as a report needs it."""
+    return from_document(path, read_json(path))
+
+
+def from_document(path, raw) -> Result:
+    """The same from a document that has been read already; `path` stands in messages."""
     path = Path(path)
-    raw = read_json(path)
     reader = _Reader(path)
     if not isinstance(raw, dict) or "schema" not in raw:
         reader.fail(f"no key 'schema': not an {SCHEMA} file")
