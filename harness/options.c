@@ -93,7 +93,8 @@ void as_options_help(FILE *to) {
                 "  run         run the plan: verify, measure, record one JSON\n"
                 "  verify      check every kernel's output, measure nothing\n"
                 "  report      make an HTML report of results: assay report RESULT... -o DIR [--lang zh]\n"
-                "  validate    check results against the schema and recompute their figures\n\n"
+                "  validate    check results against the schema and recompute their figures\n"
+                "  compare     slower, faster, same or inconclusive, case by case: assay compare BASE NEW (--help)\n\n"
                 "options\n");
     for (int i = 0; i < N_ROWS; i++) {
         char left[64];

@@ -1,4 +1,4 @@
-"""python -m reports COMMAND: see --help. Exit codes: 0 well, 1 a check failed, 2 bad input, 3 environment."""
+"""python -m reports COMMAND: see --help. Exit codes: 0 well, 1 a check failed, 2 bad input, 3 environment, 4 undecided."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import importlib
 import sys
 
+from . import compare_command
 from .errors import EnvironmentProblem, InputProblem, one_line
 
 NEEDED = ("numpy", "scipy", "matplotlib", "jinja2")
@@ -25,6 +26,11 @@ def _validate(args) -> int:
     from .validate import validate_files
 
     return validate_files(args.results, sys.stdout)
+
+
+def _compare(args) -> int:
+    _require(("numpy", "scipy"))
+    return compare_command.run(args)
 
 
 def _require(modules) -> None:
@@ -55,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     validate = commands.add_parser("validate", help="check files against the schema and recompute what is derived")
     validate.add_argument("results", nargs="+", metavar="RESULT", help="assay.result/1 file, .json or .json.gz")
     validate.set_defaults(run=_validate)
+    compare_command.add_parser(commands).set_defaults(run=_compare)
     return top
 
 

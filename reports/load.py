@@ -109,11 +109,15 @@ class _Reader:
 NULLABLE_TEXT = (str, type(None))
 
 
-def read_json(path) -> dict:
-    """The parsed file. Plain or gzip by content, not by name. Bare NaN and Infinity are refused."""
+def read_json(path, constants: list | None = None) -> dict:
+    """The parsed file. Plain or gzip by content, not by name. Bare NaN and Infinity are refused, unless `constants`
+    is given: then they read as NaN and are listed there (Google Benchmark writes them in counters)."""
     path = Path(path)
 
     def refuse(token):
+        if constants is not None:
+            constants.append(token)
+            return math.nan
         raise InputProblem(f"{path}: {token} is no JSON number; a result holds null where there is no value")
 
     def unique(pairs):

@@ -1,0 +1,133 @@
+"""The statistics of `assay compare`, on arrays with one element a case. Formulas and reasons: docs/compare.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats as scipy_stats
+
+MIN_LAUNCHES = 6  # a side with fewer needs the calibrated variance between launches
+LEVEL = 0.05  # of the interval's complement and of q
+POWER = 0.8  # with which a stated budget decides, if the effect is as estimated
+MOST_LAUNCHES = 1000  # a budget above this is not offered
+
+
+@dataclass
+class Estimate:
+    """Of one side: mean of logarithms, its variance and the degrees of freedom of that; and the variance that one
+    launch adds, for budgets. NaN in `variance` where nothing is known about it."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    freedom: np.ndarray
+    per_launch: np.ndarray
+
+
+def side_estimate(launches: list, between: tuple | None) -> tuple:
+    """(mean, variance of the mean, degrees of freedom, variance of one launch) of one case.
+
+    `launches` holds the logarithms of round medians by launch. With 6 launches or more the units are the launches.
+    With fewer the units are rounds, within launches, and `between` = (standard deviation, degrees of freedom) of
+    launches as calibrated is added; without it the variance is NaN.
+    """
+    middles = [_median(rounds) for rounds in launches]
+    count = len(middles)
+    mean = sum(middles) / count
+    if count >= MIN_LAUNCHES:
+        spread = sum((m - mean) ** 2 for m in middles) / (count - 1)
+        return mean, spread / count, count - 1.0, spread
+    if between is None:
+        return mean, np.nan, np.nan, np.nan
+    rounds = sum(map(len, launches))
+    within_freedom = rounds - count
+    centres = [sum(r) / len(r) for r in launches]
+    mean = sum(centres) / count
+    within = 0.0
+    if within_freedom > 0:
+        within = sum((x - c) ** 2 for r, c in zip(launches, centres, strict=True) for x in r) / within_freedom
+        within *= _sequential(rounds) ** 2
+    added, added_freedom = between[0] ** 2 / count, between[1]
+    variance = within / rounds + added
+    # Welch and Satterthwaite, of the two parts of this side's variance.
+    parts = added**2 / added_freedom + ((within / rounds) ** 2 / within_freedom if within_freedom > 0 else 0.0)
+    freedom = variance**2 / parts if parts > 0 else added_freedom
+    return mean, variance, freedom, between[0] ** 2 + within * count / rounds
+
+
+def _median(values: list) -> float:
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def _sequential(units: int) -> float:
+    """The widening of stats.sequential_factor: rounds were stopped when their interval looked narrow."""
+    return 1 + 3 / units * (1 - 6 / units) if units > 6 else 1.0
+
+
+def stack(rows: list) -> Estimate:
+    columns = np.array(rows, dtype=float).reshape(-1, 4).T
+    return Estimate(*columns)
+
+
+def welch(base: Estimate, new: Estimate) -> tuple:
+    """(difference, low, high, p): Welch's t on the logarithms; p and interval are one test, so that the interval
+    excludes 0 exactly where p < 0.05. Without any spread p is 1 or 0 and stands as it is."""
+    difference = new.mean - base.mean
+    error, freedom = _pooled(base.variance, base.freedom, new.variance, new.freedom)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = np.abs(difference) / error
+        p = 2 * scipy_stats.t.sf(score, freedom)
+        half = scipy_stats.t.ppf(1 - LEVEL / 2, freedom) * error
+    exact = error == 0
+    p = np.where(exact, np.where(difference == 0, 1.0, 0.0), p)
+    half = np.where(exact, 0.0, half)
+    return difference, difference - half, difference + half, p
+
+
+def _pooled(variance_a, freedom_a, variance_b, freedom_b) -> tuple:
+    """Standard error and Welch-Satterthwaite degrees of freedom."""
+    total = variance_a + variance_b
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = total**2 / (variance_a**2 / freedom_a + variance_b**2 / freedom_b)
+    return np.sqrt(total), np.where(total == 0, 1.0, freedom)
+
+
+def benjamini_hochberg(p: np.ndarray) -> np.ndarray:
+    """q: the smallest false-discovery rate at which a case is still called different. NaN stays out of the count."""
+    q = np.full(p.shape, np.nan)
+    known = np.flatnonzero(~np.isnan(p))
+    if known.size == 0:
+        return q
+    order = known[np.argsort(p[known], kind="stable")]
+    scaled = p[order] * known.size / np.arange(1, known.size + 1)
+    q[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return q
+
+
+def judge(difference, low, high, q, threshold, margin, sign) -> np.ndarray:
+    """Verdicts as text. `threshold` and `margin` are logarithms of ratios; `sign` is 1 where lower is better."""
+    same = (low >= -margin) & (high <= margin)
+    different = (q <= LEVEL) & (np.abs(difference) >= threshold)
+    worse = np.where(difference * sign > 0, "slower", "faster")
+    return np.where(same, "same", np.where(different, worse, "inconclusive"))
+
+
+def budget(base: Estimate, new: Estimate, difference, q, threshold, margin) -> np.ndarray:
+    """Launches a side after which the verdict falls with probability 0.8, if the effect is as estimated; 0 where more
+    than 1000 would be needed. One launch has the variance that was seen (or calibrated) here."""
+    counts = np.unique(np.geomspace(MIN_LAUNCHES, MOST_LAUNCHES, 60).round())
+    needed = np.zeros(difference.shape)
+    known = ~np.isnan(q)
+    rejected, tests = int(np.sum(q[known] <= LEVEL)), max(1, int(known.sum()))
+    level = LEVEL * min(1.0, (rejected + 1) / tests)
+    size = np.abs(difference)
+    for count in counts:
+        a, b = base.per_launch / count, new.per_launch / count
+        error, freedom = _pooled(a, count - 1, b, count - 1)
+        certain = scipy_stats.t.ppf(POWER, freedom) * error
+        same = size + scipy_stats.t.ppf(1 - LEVEL / 2, freedom) * error + certain <= margin
+        other = (size >= threshold) & (scipy_stats.t.ppf(1 - level / 2, freedom) * error + certain <= size)
+        needed = np.where((needed == 0) & (same | other), count, needed)
+    return needed
