@@ -1,4 +1,4 @@
-"""python -m reports COMMAND: see --help. Exit codes: 0 well, 1 a check failed, 2 bad input, 3 environment, 4 undecided."""
+"""python -m reports COMMAND: see --help. Exit codes: 0 well, 1 a check failed, 2 bad input, 3 environment, 4 open."""
 
 from __future__ import annotations
 

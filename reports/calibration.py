@@ -17,7 +17,6 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import InputProblem
 from .load import read_json
 from .shape import Shape
 

@@ -14,6 +14,7 @@ from . import verdicts
 from .calibration import Calibration
 from .errors import InputProblem
 from .readers import KINDS, RESOURCES, Found, Side, read_side
+from .shape import median
 
 DEFAULT_THRESHOLD = 0.02
 # In the order in which they are shown.
@@ -195,7 +196,7 @@ def _unpaired(name: str, found: Found, verdict: str, detail: str) -> Row:
 
 
 def _centre(found: Found) -> float:
-    logs = [math.log(x) for x in map(verdicts._median, found.launches)]
+    logs = [math.log(x) for x in map(median, found.launches)]
     return math.exp(sum(logs) / len(logs))
 
 
@@ -206,7 +207,9 @@ def _paired(base: Side, new: Side, both: list, thresholds, calibration) -> list:
         row = Row(name, "inconclusive", "", a.unit, a.better)
         rows.append(row)
         _limits(row, thresholds, calibration)
-        row.notes += [f"suspect in {label}: {'; '.join(f.suspect)}" for label, f in (("BASE", a), ("NEW", b)) if f.suspect]
+        row.notes += [
+            f"suspect in {label}: {'; '.join(f.suspect)}" for label, f in (("BASE", a), ("NEW", b)) if f.suspect
+        ]
         if a.status != "done" or b.status != "done":
             _not_measured(row, a, b)
             continue
@@ -228,8 +231,7 @@ def _limits(row: Row, thresholds, calibration) -> None:
 
 
 def _estimate(found: Found, name: str, calibration) -> tuple:
-    logs = [[math.log(x) for x in rounds] for rounds in found.launches]
-    return verdicts.side_estimate(logs, calibration.between(name) if calibration else None)
+    return verdicts.side_estimate(found.launches, calibration.between(name) if calibration else None)
 
 
 def _not_measured(row: Row, a: Found, b: Found) -> None:
@@ -286,7 +288,7 @@ def _resources(a: Found, b: Found, threshold: float) -> list:
     for name, (unit, _) in RESOURCES.items():
         if name not in a.resources or name not in b.resources:
             continue
-        old, now = verdicts._median(a.resources[name]), verdicts._median(b.resources[name])
+        old, now = median(a.resources[name]), median(b.resources[name])
         slack = 1.0 if name in ("registers", "spills", "binary size") else 1.0 + threshold
         out.append((name, unit, old, now, now > old * slack))
     return out

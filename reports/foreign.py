@@ -24,7 +24,12 @@ LACKS = {
     "is a launch of one sample",
 }
 # The first that a state has: the mean of the kernel alone, of a host function, of the batch.
-NVBENCH_TIMES = ("nv/cold/time/gpu/mean", "nv/cpu_only/time/cpu/mean", "nv/cold/time/cpu/mean", "nv/batch/time/gpu/mean")
+NVBENCH_TIMES = (
+    "nv/cold/time/gpu/mean",
+    "nv/cpu_only/time/cpu/mean",
+    "nv/cold/time/cpu/mean",
+    "nv/batch/time/gpu/mean",
+)
 
 
 def read(path: Path, raw) -> tuple:
@@ -142,7 +147,8 @@ def _nvbench_state(shape: Shape, state: dict, where: str) -> dict:
     found = {}
     for i, summary in enumerate(shape.take(state, "summaries", (list, type(None)), where) or []):
         tag = shape.take(summary, "tag", str, f"{where}.summaries[{i}]")
-        for item in summary.get("data") or []:
+        data = summary.get("data")
+        for item in data if isinstance(data, list) else []:
             if isinstance(item, dict) and item.get("name") == "value":
                 found[tag] = item.get("value")
     tag = next((t for t in NVBENCH_TIMES if t in found), None)
@@ -195,9 +201,9 @@ def _hyperfine_2(shape: Shape, result: dict, where: str) -> dict:
     times, memory = [], []
     for i, run in enumerate(shape.take(result, "measurements", list, where)):
         place = f"{where}.measurements[{i}]"
+        wall = shape.take(run, "time_wall_clock", dict, place)
         if run.get("exit_code", 0) != 0:
             return _failed(f"exit code {run['exit_code']}")
-        wall = shape.take(run, "time_wall_clock", dict, place)
         if wall.get("unit") != "second":
             shape.fail(f"{place}: the unit is {wall.get('unit')!r}, not 'second'")
         times.append(wall.get("value"))

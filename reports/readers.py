@@ -188,11 +188,11 @@ def _facets(path: Path, raw: dict) -> dict:
         | {k: context.get(k) for k in ("kernel", "os", "mitigations", "environment_variables")}
         | {k: build.get(k) for k in ("compiler", "flags", "build_type", "sanitizers")},
     }
-    used = {
-        c["device"]["name"]
-        for c in shape.take(raw, "cases", list, "result")
-        if isinstance(c, dict) and c.get("status") == "done" and isinstance(c.get("device"), dict)
-    }
+    used = set()
+    for index, case in enumerate(shape.take(raw, "cases", list, "result")):
+        if shape.take(case, "status", str, f"cases[{index}]") == "done":
+            device = shape.take(case, "device", dict, f"cases[{index}]")
+            used.add(shape.take(device, "name", str, f"cases[{index}].device"))
     for device in shape.take(context, "devices", list, "context"):
         name, kind = shape.take(device, "name", str, "context.devices"), device.get("kind")
         if kind == "cpu" or name not in used:
@@ -273,7 +273,9 @@ def _launches(shape: Shape, record: dict, series: dict, factor: float, where: st
     launches = {}
     for entry, row in zip(rounds, samples, strict=True):
         launch = shape.take(entry, "launch", int, f"{where}.rounds")
-        for value in row if isinstance(row, list) else [row]:
+        if not isinstance(row, list):
+            shape.fail(f"{where}.series: a row of samples is no list")
+        for value in row:
             if type(value) is not int and (type(value) is not float or not math.isfinite(value)):
                 shape.fail(f"{where}.series: the sample {visible(repr(value))[:40]} is no number")
         if row:
@@ -287,12 +289,12 @@ def _resources(shape: Shape, record: dict, all_series: list, where: str) -> dict
     """Values by name of RESOURCES, wherever a result holds them: metrics, further series, telemetry."""
     out = {}
     for metric in shape.take(record, "metrics", list, where):
-        name = RESOURCE_OF.get(metric.get("name")) if isinstance(metric, dict) else None
+        name = RESOURCE_OF.get(shape.take(metric, "name", str, f"{where}.metrics"))
         if name and shape.is_number(metric.get("value")):
             out[name] = [float(metric["value"])]
     for series in all_series:
-        name = None if series["primary"] else RESOURCE_OF.get(series.get("name"))
-        if name:
+        name = RESOURCE_OF.get(shape.take(series, "name", str, f"{where}.series"))
+        if name and not series["primary"]:
             rows = [r for r in shape.take(series, "samples", list, where) if isinstance(r, list)]
             values = [x for row in rows for x in row if shape.is_number(x)]
             if values:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats as scipy_stats
+
+from .shape import median
 
 MIN_LAUNCHES = 6  # a side with fewer needs the calibrated variance between launches
 LEVEL = 0.05  # of the interval's complement and of q
@@ -27,25 +30,28 @@ class Estimate:
 def side_estimate(launches: list, between: tuple | None) -> tuple:
     """(mean, variance of the mean, degrees of freedom, variance of one launch) of one case.
 
-    `launches` holds the logarithms of round medians by launch. With 6 launches or more the units are the launches.
+    `launches` holds round medians by launch, above 0. With 6 launches or more the units are the launches.
     With fewer the units are rounds, within launches, and `between` = (standard deviation, degrees of freedom) of
     launches as calibrated is added; without it the variance is NaN.
     """
-    middles = [_median(rounds) for rounds in launches]
+    middles = [math.log(median(rounds)) for rounds in launches]
     count = len(middles)
-    mean = sum(middles) / count
+    # Equal launches have no spread at all, not that of rounding.
+    flat = min(middles) == max(middles)
+    mean = middles[0] if flat else math.fsum(middles) / count
     if count >= MIN_LAUNCHES:
-        spread = sum((m - mean) ** 2 for m in middles) / (count - 1)
+        spread = 0.0 if flat else math.fsum((m - mean) ** 2 for m in middles) / (count - 1)
         return mean, spread / count, count - 1.0, spread
     if between is None:
         return mean, np.nan, np.nan, np.nan
     rounds = sum(map(len, launches))
     within_freedom = rounds - count
-    centres = [sum(r) / len(r) for r in launches]
+    logs = [[math.log(x) for x in r] for r in launches]
+    centres = [sum(r) / len(r) for r in logs]
     mean = sum(centres) / count
     within = 0.0
     if within_freedom > 0:
-        within = sum((x - c) ** 2 for r, c in zip(launches, centres, strict=True) for x in r) / within_freedom
+        within = sum((x - c) ** 2 for r, c in zip(logs, centres, strict=True) for x in r) / within_freedom
         within *= _sequential(rounds) ** 2
     added, added_freedom = between[0] ** 2 / count, between[1]
     variance = within / rounds + added
@@ -53,12 +59,6 @@ def side_estimate(launches: list, between: tuple | None) -> tuple:
     parts = added**2 / added_freedom + ((within / rounds) ** 2 / within_freedom if within_freedom > 0 else 0.0)
     freedom = variance**2 / parts if parts > 0 else added_freedom
     return mean, variance, freedom, between[0] ** 2 + within * count / rounds
-
-
-def _median(values: list) -> float:
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def _sequential(units: int) -> float:

@@ -101,3 +101,16 @@ def write_big(path, names: int, rounds: int, samples: int, launches: int, seed: 
             values = rng.integers(100_000, 103_000, (launches, rounds, samples)).tolist()
             out.write((",\n" if index else "") + json.dumps(case(f"dot/synthetic/n:{index}/dev:cpu", values)))
         out.write("\n]}\n")
+
+
+def write_rows(path, rows: int, seed: int) -> None:
+    """A file of Google Benchmark with one row a case."""
+    rng = np.random.default_rng(seed)
+    times = rng.uniform(1, 2, rows).tolist()
+    with path.open("w", encoding="utf-8") as out:
+        out.write('{"context": {"host_name": "synthetic", "num_cpus": 4}, "benchmarks": [\n')
+        for index, value in enumerate(times):
+            row = {"name": f"BM/{index}", "run_name": f"BM/{index}", "run_type": "iteration", "repetitions": 1}
+            row |= {"threads": 1, "iterations": 10, "real_time": value, "cpu_time": value, "time_unit": "us"}
+            out.write((",\n" if index else "") + json.dumps(row))
+        out.write("\n]}\n")
