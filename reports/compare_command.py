@@ -15,9 +15,7 @@ EPILOG = (
 
 
 def add_parser(commands):
-    compare = commands.add_parser(
-        "compare", help="verdict on each case: slower, faster, same or inconclusive", epilog=EPILOG
-    )
+    compare = commands.add_parser("compare", help="is NEW slower or faster than BASE, case by case", epilog=EPILOG)
     for name in ("base", "new"):
         text = "result, or folder of launches: of Assay, Google Benchmark, nvbench or hyperfine; .json or .json.gz"
         compare.add_argument(name, metavar=name.upper(), help=text)
@@ -29,15 +27,11 @@ def add_parser(commands):
         help="least change that counts (default 2%%); for ids that match the shell pattern; repeatable, the last wins",
     )
     compare.add_argument("--calibration", metavar="FILE", help="of `assay calibrate` (default: that of this machine)")
-    compare.add_argument(
-        "--force-mixed", action="store_true", help="compare unlike machines, placements, drivers, data"
-    )
+    compare.add_argument("--force-mixed", action="store_true", help="compare unlike machines, drivers, data ...")
     compare.add_argument("--strict", action="store_true", help="exit 4 where a case is undecided, missing or failed")
     compare.add_argument("--fail-on-resources", action="store_true", help="exit 1 where memory, registers ... grew")
     for form in ("markdown", "json", "junit"):
-        compare.add_argument(
-            f"--{form}", metavar="FILE", help=f"write {form} too; - for standard output, without table"
-        )
+        compare.add_argument(f"--{form}", metavar="FILE", help=f"write {form} too; - for standard output")
     return compare
 
 

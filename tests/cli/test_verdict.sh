@@ -22,6 +22,7 @@ holds "$work/same.json" 'all(.cases[]; .ratio == 1 and .launches.base == 6 and .
 id=$(jq -r '.cases[0].id' "$work/a.json")
 jq '.cases[0].series[0].samples |= map(map(. * 10))' "$work/a.json" >"$work/b.json"
 expect 1 "$ASSAY" compare "$work/a.json" "$work/b.json" --json "$work/slower.json" --junit "$work/slower.xml"
+# shellcheck disable=SC2016 # jq's own variable
 holds "$work/slower.json" '[.cases[] | select(.verdict == "slower") | .id] == [$id]' --arg id "$id"
 [ "$(grep -c '<failure' "$work/slower.xml")" -eq 1 ] || fail "JUnit holds not one failure"
 expect 0 "$ASSAY" compare "$work/b.json" "$work/a.json"

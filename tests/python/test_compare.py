@@ -94,10 +94,7 @@ def test_numbers_are_those_of_welch_by_scipy(sides):
 
 def test_interval_and_p_are_one_test():
     rng = np.random.default_rng(4)
-    sides = [
-        verdicts.stack([verdicts.side_estimate([[x] for x in row], None) for row in np.exp(rng.normal(0, s, (500, 7)))])
-        for s in (0.01, 0.03)
-    ]
+    sides = [_side(rng.normal(0, spread, (500, 7, 1))) for spread in (0.01, 0.03)]
     _, low, high, p = verdicts.welch(*sides)
     outside = (low > 0) | (high < 0)
     assert outside.any()
@@ -389,7 +386,7 @@ def test_settings_that_differ_are_said_but_not_refused(sides):
     assert any("settings differ: kernel (Linux 6.1.0 x86_64 and Linux 99)" in note for note in found.notes)
 
 
-def test_launches_of_one_side_that_differ_are_refused(command, save, tmp_path):
+def test_launches_of_one_side_that_differ_are_refused(command, tmp_path):
     folder = tmp_path / "side"
     folder.mkdir()
     for i in range(3):
@@ -534,13 +531,7 @@ def test_table_is_aligned_slower_first(sides):
     start = next(i for i, line in enumerate(lines) if line.startswith("verdict"))
     table = lines[start : start + 5]
     assert len({len(line) for line in table}) == 1
-    assert table[1].split() == [
-        "slower",
-        "long/name/of/a/case",
-        *["1.000", "ms", "1.500", "ms"],
-        "+50.0%",
-        *table[1].split()[7:],
-    ]
+    assert table[1].split()[:7] == ["slower", "long/name/of/a/case", "1.000", "ms", "1.500", "ms", "+50.0%"]
 
 
 def test_junit_fails_what_is_slower_and_errs_what_broke(sides):
