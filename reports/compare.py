@@ -162,17 +162,19 @@ def _remarks(base: Side, new: Side, calibration: Calibration | None) -> list:
     differ = [k for k in left if k in right and left[k] != right[k]]
     if differ:
         out.append(f"settings differ: {', '.join(_setting(k, left[k], right[k]) for k in differ)}")
+    return [*out, *_calibration_remarks(calibration)]
+
+
+def _calibration_remarks(calibration: Calibration | None) -> list:
+    drift = "what changed on the machine between the two runs is not in the intervals; side by side it cancels out"
     if calibration is None:
-        out.append(
-            "no calibration of this machine: 'same' means inside the threshold, and a side of fewer than "
-            f"{verdicts.MIN_LAUNCHES} launches decides nothing (assay calibrate)"
-        )
-    else:
-        effect = calibration.fallback[2]
-        by_case = f", {len(calibration.cases)} cases of their own" if calibration.cases else ""
-        shown = "not stated" if effect is None else f"{100 * effect:.2g}%"
-        out.append(f"calibration {calibration.path.name}: detectable effect {shown}{by_case}")
-    return out
+        few = f"a side of fewer than {verdicts.MIN_LAUNCHES} launches decides nothing"
+        return [f"no calibration of this machine: 'same' means inside the threshold, and {few}", drift]
+    effect, session = calibration.fallback["detectable_effect"], calibration.fallback["session_sd"]
+    shown = "not stated" if effect is None else f"{100 * effect:.2g}%"
+    by_case = f", {len(calibration.cases)} cases have values of their own" if calibration.cases else ""
+    known = drift if session is None else f"runs at other times differ by {100 * session:.2g}%, part of the intervals"
+    return [f"calibration {calibration.path.name}: detectable effect {shown}{by_case}", known]
 
 
 def _setting(name: str, a, b) -> str:
@@ -231,7 +233,9 @@ def _limits(row: Row, thresholds, calibration) -> None:
 
 
 def _estimate(found: Found, name: str, calibration) -> tuple:
-    return verdicts.side_estimate(found.launches, calibration.between(name) if calibration else None)
+    if calibration is None:
+        return verdicts.side_estimate(found.launches, None)
+    return verdicts.side_estimate(found.launches, calibration.between(name), calibration.session(name))
 
 
 def _not_measured(row: Row, a: Found, b: Found) -> None:
@@ -262,8 +266,9 @@ def _test(tested: list) -> None:
     needed = np.zeros(len(rows))
     open_ = np.flatnonzero((said == "inconclusive") & ~np.isnan(p))
     if open_.size:
-        few = [verdicts.Estimate(*(getattr(e, k)[open_] for k in e.__dataclass_fields__)) for e in (base, new)]
-        needed[open_] = verdicts.budget(*few, difference[open_], q, threshold[open_], margin[open_])
+        needed[open_] = verdicts.budget(
+            base.part(open_), new.part(open_), difference[open_], q, threshold[open_], margin[open_]
+        )
     for i, row in enumerate(rows):
         row.base, row.new = math.exp(base.mean[i]), math.exp(new.mean[i])
         row.ratio = math.exp(difference[i])

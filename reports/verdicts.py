@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from scipy import stats as scipy_stats
@@ -18,47 +18,59 @@ MOST_LAUNCHES = 1000  # a budget above this is not offered
 
 @dataclass
 class Estimate:
-    """Of one side: mean of logarithms, its variance and the degrees of freedom of that; and the variance that one
-    launch adds, for budgets. NaN in `variance` where nothing is known about it."""
+    """Of one side: mean of logarithms, its variance and the degrees of freedom of that, NaN where nothing is known.
+    For budgets: the variance of one launch, and what no launch reduces, between sessions."""
 
     mean: np.ndarray
     variance: np.ndarray
     freedom: np.ndarray
     per_launch: np.ndarray
+    session: np.ndarray
+    session_freedom: np.ndarray
+
+    def part(self, index) -> Estimate:
+        return Estimate(*(getattr(self, f.name)[index] for f in fields(self)))
 
 
-def side_estimate(launches: list, between: tuple | None) -> tuple:
-    """(mean, variance of the mean, degrees of freedom, variance of one launch) of one case.
+def side_estimate(launches: list, between: tuple | None, session: tuple | None = None) -> tuple:
+    """The fields of Estimate of one case.
 
-    `launches` holds round medians by launch, above 0. With 6 launches or more the units are the launches.
-    With fewer the units are rounds, within launches, and `between` = (standard deviation, degrees of freedom) of
-    launches as calibrated is added; without it the variance is NaN.
+    `launches` holds round medians by launch, above 0. With 6 launches or more the units are the launches. With fewer
+    the units are rounds, within launches, and `between` = (standard deviation, degrees of freedom) of launches as
+    calibrated is added; without it the variance is NaN. `session`, alike, is what two runs at other times differ by
+    beyond their launches, where the calibration knows it.
     """
-    middles = [math.log(median(rounds)) for rounds in launches]
-    count = len(middles)
-    # Equal launches have no spread at all, not that of rounding.
-    flat = min(middles) == max(middles)
-    mean = middles[0] if flat else math.fsum(middles) / count
+    count = len(launches)
+    added = (0.0, math.inf) if session is None else (session[0] ** 2, session[1])
     if count >= MIN_LAUNCHES:
+        middles = [math.log(median(rounds)) for rounds in launches]
+        # Equal launches have no spread at all, not that of rounding.
+        flat = min(middles) == max(middles)
+        mean = middles[0] if flat else math.fsum(middles) / count
         spread = 0.0 if flat else math.fsum((m - mean) ** 2 for m in middles) / (count - 1)
-        return mean, spread / count, count - 1.0, spread
-    if between is None:
-        return mean, np.nan, np.nan, np.nan
-    rounds = sum(map(len, launches))
-    within_freedom = rounds - count
-    logs = [[math.log(x) for x in r] for r in launches]
-    centres = [sum(r) / len(r) for r in logs]
-    mean = sum(centres) / count
-    within = 0.0
-    if within_freedom > 0:
-        within = sum((x - c) ** 2 for r, c in zip(logs, centres, strict=True) for x in r) / within_freedom
-        within *= _sequential(rounds) ** 2
-    added, added_freedom = between[0] ** 2 / count, between[1]
-    variance = within / rounds + added
-    # Welch and Satterthwaite, of the two parts of this side's variance.
-    parts = added**2 / added_freedom + ((within / rounds) ** 2 / within_freedom if within_freedom > 0 else 0.0)
-    freedom = variance**2 / parts if parts > 0 else added_freedom
-    return mean, variance, freedom, between[0] ** 2 + within * count / rounds
+        parts, per_launch = [(spread / count, count - 1.0)], spread
+    else:
+        logs = [[math.log(x) for x in rounds] for rounds in launches]
+        centres = [sum(rounds) / len(rounds) for rounds in logs]
+        mean = sum(centres) / count
+        if between is None:
+            return mean, np.nan, np.nan, np.nan, *added
+        rounds = sum(map(len, launches))
+        freedom = rounds - count
+        within = 0.0
+        if freedom > 0:
+            within = sum((x - c) ** 2 for r, c in zip(logs, centres, strict=True) for x in r) / freedom
+            within *= _sequential(rounds) ** 2
+        parts = [(within / rounds, freedom), (between[0] ** 2 / count, between[1])]
+        per_launch = between[0] ** 2 + within * count / rounds
+    return mean, *_sum([*parts, added]), per_launch, *added
+
+
+def _sum(parts: list) -> tuple:
+    """Variance and degrees of freedom, by Welch and Satterthwaite, of a sum of (variance, degrees of freedom)."""
+    total = sum(variance for variance, _ in parts)
+    divisor = sum(variance**2 / freedom for variance, freedom in parts if variance > 0)
+    return total, total**2 / divisor if divisor > 0 else parts[0][1] or parts[1][1]
 
 
 def _sequential(units: int) -> float:
@@ -67,7 +79,7 @@ def _sequential(units: int) -> float:
 
 
 def stack(rows: list) -> Estimate:
-    columns = np.array(rows, dtype=float).reshape(-1, 4).T
+    columns = np.array(rows, dtype=float).reshape(-1, 6).T
     return Estimate(*columns)
 
 
@@ -84,6 +96,15 @@ def welch(base: Estimate, new: Estimate) -> tuple:
     p = np.where(exact, np.where(difference == 0, 1.0, 0.0), p)
     half = np.where(exact, 0.0, half)
     return difference, difference - half, difference + half, p
+
+
+def _at(side: Estimate, count: float) -> tuple:
+    """Variance and degrees of freedom of a side of `count` launches."""
+    launches = side.per_launch / count
+    total = launches + side.session
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = total**2 / (launches**2 / (count - 1) + side.session**2 / side.session_freedom)
+    return total, np.where(total == 0, count - 1, freedom)
 
 
 def _pooled(variance_a, freedom_a, variance_b, freedom_b) -> tuple:
@@ -116,7 +137,8 @@ def judge(difference, low, high, q, threshold, margin, sign) -> np.ndarray:
 
 def budget(base: Estimate, new: Estimate, difference, q, threshold, margin) -> np.ndarray:
     """Launches a side after which the verdict falls with probability 0.8, if the effect is as estimated; 0 where more
-    than 1000 would be needed. One launch has the variance that was seen (or calibrated) here."""
+    than 1000 would be needed. One launch has the variance that was seen (or calibrated) here; what sessions differ by
+    stays."""
     counts = np.unique(np.geomspace(MIN_LAUNCHES, MOST_LAUNCHES, 60).round())
     needed = np.zeros(difference.shape)
     known = ~np.isnan(q)
@@ -124,8 +146,7 @@ def budget(base: Estimate, new: Estimate, difference, q, threshold, margin) -> n
     level = LEVEL * min(1.0, (rejected + 1) / tests)
     size = np.abs(difference)
     for count in counts:
-        a, b = base.per_launch / count, new.per_launch / count
-        error, freedom = _pooled(a, count - 1, b, count - 1)
+        error, freedom = _pooled(*_at(base, count), *_at(new, count))
         certain = scipy_stats.t.ppf(POWER, freedom) * error
         same = size + scipy_stats.t.ppf(1 - LEVEL / 2, freedom) * error + certain <= margin
         other = (size >= threshold) & (scipy_stats.t.ppf(1 - level / 2, freedom) * error + certain <= size)
