@@ -69,20 +69,26 @@ def run(args) -> int:
         "json": lambda: as_json(found, code),
         "junit": lambda: junit(found, args.strict),
     }
-    if "-" not in wanted.values():
-        _print(text(found))
     for form, target in wanted.items():
-        if target == "-":
-            _print(makers[form]())
-        else:
+        if target != "-":
             _write(Path(target), makers[form]())
+    shown = next((form for form, target in wanted.items() if target == "-"), None)
+    _print(makers[shown]() if shown else text(found))
     return code
 
 
 def _print(content: str) -> None:
     """A terminal of another encoding gets escapes, never a traceback."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    sys.stdout.write(content.encode(encoding, "backslashreplace").decode(encoding))
+    try:
+        sys.stdout.write(content.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough (head). The exit code still is the verdict, not that of a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise EnvironmentProblem(f"standard output cannot be written ({error.strerror})") from None
 
 
 def _writable(target: str) -> None:

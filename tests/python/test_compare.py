@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -607,6 +608,25 @@ def test_output_to_standard_output_is_that_alone(command, save):
     _, out, _ = command("compare", path, path, "--json", "-")
     assert json.loads(out)["cases"][0]["verdict"] == "same"
     assert command("compare", path, path, "--json", "-", "--junit", "-")[0] == 2
+
+
+@pytest.mark.parametrize(("target", "wanted"), [("/dev/full", 3), ("closed pipe", 0)])
+def test_output_that_cannot_be_written_is_no_regression(save, target, wanted):
+    """A traceback would end in 1, which says slower."""
+    path = str(save(launches.result(*(launches.case(f"case/{i}", [[[5]]]) for i in range(2000)))))
+    words = [sys.executable, "-m", "reports", "compare", path, path]
+    if target == "/dev/full":
+        with Path(target).open("w", encoding="utf-8") as full:
+            done = subprocess.run(words, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        code, err = done.returncode, done.stderr
+        assert "standard output cannot be written" in err
+    else:
+        child = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        child.stdout.close()
+        err, code = child.stderr.read(), child.wait()
+        child.stderr.close()
+    assert code == wanted
+    assert "Traceback" not in err
 
 
 def test_odd_fixture_through_the_command(command):
