@@ -136,7 +136,9 @@ def read_json(path, constants: list | None = None) -> dict:
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
-        return json.loads(data.decode("utf-8"), parse_constant=refuse, object_pairs_hook=unique, parse_float=finite)
+        text = data.decode("utf-8")
+        del data  # not kept beside the text: results may have 100 MB
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=unique, parse_float=finite)
     except OSError as error:
         raise InputProblem(f"{path}: cannot be read ({error.strerror}); name an existing result file") from None
     except (EOFError, zlib.error) as error:
