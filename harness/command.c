@@ -89,7 +89,7 @@ int as_main(int argc, char **argv, const as_registry *registry) {
     as_options o;
     bool help = false;
     const char *command = argc > 1 ? argv[1] : "--help";
-    static const char *const python[] = {"report", "validate", "claims"};
+    static const char *const python[] = {"report", "validate", "compare", "claims"};
     if (strcmp(command, "__worker") == 0)
         return as_worker_main(registry);
     if (strcmp(command, "__probe") == 0)

@@ -94,6 +94,7 @@ void as_options_help(FILE *to) {
                 "  verify      check every kernel's output, measure nothing\n"
                 "  report      make an HTML report of results: assay report RESULT... -o DIR [--lang zh]\n"
                 "  validate    check results against the schema and recompute their figures\n"
+                "  compare     slower, faster, same or inconclusive, case by case: assay compare BASE NEW (--help)\n"
                 "  claims      judge written claims: assay claims FILE RESULT... (--help for its options)\n\n"
                 "options\n");
     for (int i = 0; i < N_ROWS; i++) {

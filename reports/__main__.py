@@ -1,4 +1,4 @@
-"""python -m reports COMMAND: see --help. Exit codes: 0 well, 1 a check failed, 2 bad input, 3 environment."""
+"""python -m reports COMMAND: see --help. Exit codes: 0 well, 1 a check failed, 2 bad input, 3 environment, 4 open."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import importlib
 import sys
 
+from . import compare_command
 from .errors import EnvironmentProblem, InputProblem, one_line
 
 NEEDED = ("numpy", "scipy", "matplotlib", "jinja2")
@@ -32,6 +33,11 @@ def _claims(args) -> int:
     from .claims_command import run_claims
 
     return run_claims(args, sys.stdout)
+
+
+def _compare(args) -> int:
+    _require(("numpy", "scipy"))
+    return compare_command.run(args)
 
 
 def _require(modules) -> None:
@@ -73,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
     claims.add_argument("--format", choices=("table", "markdown", "json"), default=None, help="default table")
     claims.add_argument("--strict", action="store_true", help="exit 1 if one fails, else 4 if one is inconclusive")
     claims.set_defaults(run=_claims)
+    compare_command.add_parser(commands).set_defaults(run=_compare)
     return top
 
 

@@ -14,8 +14,11 @@ class EnvironmentProblem(Exception):
 def visible(text: str) -> str:
     """Control characters, lone surrogates and bidirectional overrides as escapes, so that no name can move a
     terminal's cursor, break a line or reorder the text around it."""
+    text = str(text)
+    if text.isascii() and text.isprintable():
+        return text
     out = []
-    for char in str(text):
+    for char in text:
         code = ord(char)
         hidden = code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000
         hidden = hidden or code in (0x2028, 0x2029, 0xFFFE, 0xFFFF)

@@ -109,11 +109,15 @@ class _Reader:
 NULLABLE_TEXT = (str, type(None))
 
 
-def read_json(path) -> dict:
-    """The parsed file. Plain or gzip by content, not by name. Bare NaN and Infinity are refused."""
+def read_json(path, constants: list | None = None) -> dict:
+    """The parsed file. Plain or gzip by content, not by name. Bare NaN and Infinity are refused, unless `constants`
+    is given: then they read as NaN and are listed there (Google Benchmark writes them in counters)."""
     path = Path(path)
 
     def refuse(token):
+        if constants is not None:
+            constants.append(token)
+            return math.nan
         raise InputProblem(f"{path}: {token} is no JSON number; a result holds null where there is no value")
 
     def unique(pairs):
@@ -132,7 +136,9 @@ def read_json(path) -> dict:
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
-        return json.loads(data.decode("utf-8"), parse_constant=refuse, object_pairs_hook=unique, parse_float=finite)
+        text = data.decode("utf-8")
+        del data  # not kept beside the text: results may have 100 MB
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=unique, parse_float=finite)
     except OSError as error:
         raise InputProblem(f"{path}: cannot be read ({error.strerror}); name an existing result file") from None
     except (EOFError, zlib.error) as error:

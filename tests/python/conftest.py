@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from reports.__main__ import main
+from reports.readers import read_side
+
+import launches
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests" / "fixtures" / "results"
@@ -51,6 +54,21 @@ def save(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def sides(save):
+    """Two sides of a comparison from lists of case records; `changes` go into NEW's context."""
+
+    def make(base, new, **changes):
+        paths = [save(launches.result(*side), name) for side, name in ((base, "base.json"), (new, "new.json"))]
+        if changes:
+            record = json.loads(paths[1].read_text(encoding="utf-8"))
+            record["context"] |= changes
+            save(record, "new.json")
+        return tuple(read_side(p) for p in paths)
+
+    return make
 
 
 @pytest.fixture(scope="session")

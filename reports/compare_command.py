@@ -1,0 +1,111 @@
+"""The command line of `assay compare`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from .errors import EnvironmentProblem, InputProblem
+
+EPILOG = (
+    "exit codes: 0 all the same or faster (what is undecided is counted in a warning); 1 a case is slower, or failed "
+    "in NEW alone; 2 malformed, or not comparable; 3 the environment; 4 undecided or missing cases under --strict"
+)
+
+
+def add_parser(commands):
+    compare = commands.add_parser("compare", help="is NEW slower or faster than BASE, case by case", epilog=EPILOG)
+    for name in ("base", "new"):
+        text = "result, or folder of launches: of Assay, Google Benchmark, nvbench or hyperfine; .json or .json.gz"
+        compare.add_argument(name, metavar=name.upper(), help=text)
+    compare.add_argument(
+        "--threshold",
+        action="append",
+        default=[],
+        metavar="[PATTERN=]PERCENT",
+        help="least change that counts (default 2%%); for ids that match the shell pattern; repeatable, the last wins",
+    )
+    compare.add_argument("--calibration", metavar="FILE", help="of `assay calibrate` (default: that of this machine)")
+    compare.add_argument("--force-mixed", action="store_true", help="compare unlike machines, drivers, data ...")
+    compare.add_argument("--strict", action="store_true", help="exit 4 where a case is undecided, missing or failed")
+    compare.add_argument("--fail-on-resources", action="store_true", help="exit 1 where memory, registers ... grew")
+    for form in ("markdown", "json", "junit"):
+        compare.add_argument(f"--{form}", metavar="FILE", help=f"write {form} too; - for standard output")
+    return compare
+
+
+def thresholds(words: list) -> list:
+    """`5%`, `2.5`, `matmul/*=5%` as (pattern or None, share)."""
+    out = []
+    for word in words:
+        pattern, equals, number = word.rpartition("=")
+        try:
+            value = float(number.removesuffix("%"))
+        except ValueError:
+            value = -1.0
+        if not 0 < value < 1000 or (equals and not pattern):
+            raise InputProblem(f"--threshold {word}: give a percentage above 0: 5%, or 'matmul/*=5%'")
+        out.append((pattern or None, value / 100))
+    return out
+
+
+def run(args) -> int:
+    from .calibration import load_calibration
+    from .compare import compare_paths
+    from .compare_output import as_json, junit, markdown, text
+
+    limits = thresholds(args.threshold)
+    wanted = {form: getattr(args, form) for form in ("markdown", "json", "junit") if getattr(args, form)}
+    for target in wanted.values():
+        _writable(target)
+    if list(wanted.values()).count("-") > 1:
+        raise InputProblem("only one of --markdown, --json and --junit can go to standard output")
+    calibration = load_calibration(args.calibration) if args.calibration else None
+    found = compare_paths(args.base, args.new, limits, calibration, args.force_mixed)
+    code = found.exit_code(args.strict, args.fail_on_resources)
+    makers = {
+        "markdown": lambda: markdown(found),
+        "json": lambda: as_json(found, code),
+        "junit": lambda: junit(found, args.strict),
+    }
+    for form, target in wanted.items():
+        if target != "-":
+            _write(Path(target), makers[form]())
+    shown = next((form for form, target in wanted.items() if target == "-"), None)
+    _print(makers[shown]() if shown else text(found))
+    return code
+
+
+def _print(content: str) -> None:
+    """A terminal of another encoding gets escapes, never a traceback."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        sys.stdout.write(content.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough (head). The exit code still is the verdict, not that of a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise EnvironmentProblem(f"standard output cannot be written ({error.strerror})") from None
+
+
+def _writable(target: str) -> None:
+    """Before the work, not after it."""
+    if target == "-":
+        return
+    folder = Path(target).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK) or Path(target).is_dir():
+        raise EnvironmentProblem(f"{target}: cannot be written; name a file in an existing folder that you may write")
+
+
+def _write(path: Path, content: str) -> None:
+    """Whole or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(content, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise EnvironmentProblem(f"{path}: cannot be written ({error.strerror})") from None
