@@ -8,7 +8,9 @@
  * 3/128 bytes a flop, 1.2 TB/s from L2 at 51 TFLOP/s. For 128 x 256 x 32 on sm_90a, 4096
  * of the 4472 instructions of a slab are FFMA: 92%; with cycles lost on registers 84 to 90%, and 97% of that where the
  * last wave of tiles does not fill the chip (4096: 512 tiles on 132 SMs). Predicted at 4096: 0.82 to 0.87 of the peak,
- * 1.2 to 1.4 x double_buffered.
+ * 1.2 to 1.4 x double_buffered. Measured on an H200: 0.79 of the peak for that shape at 8192; 0.80 (4096) and 0.83
+ * (8192) for the best, 64 x 128 x 16 with four blocks an SM, 1.12 x double_buffered. The model leaves barriers out;
+ * more blocks an SM hide them.
  *
  * Registers. Registers lie in two banks, even and odd, each read once in a cycle; FFMA has three operands. It keeps
  * its rate if one of them is the same as in the instruction before (it stays in the operand cache) and the other two
