@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,14 @@ static as_status resume_options(as_options *o, json_t **header, char ***words, a
     return AS_OK;
 }
 
+/* A table that a full disk or a closed pipe swallowed must not end in 0. */
+static int flushed(int code) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fputs("assay: standard output cannot be written; free some space or redirect it elsewhere\n", stderr);
+    return code ? code : 3;
+}
+
 static int run_command(const as_registry *registry, as_options *o, int argc, char **argv) {
     as_error e = {0};
     json_t *header = NULL;
@@ -84,7 +93,8 @@ static int run_command(const as_registry *registry, as_options *o, int argc, cha
 }
 
 int as_main(int argc, char **argv, const as_registry *registry) {
-    setlocale(LC_ALL, "C"); /* numbers are printed and read with '.', whatever the user's locale */
+    signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would hide how a child ended */
+    setlocale(LC_ALL, "C");   /* numbers are printed and read with '.', whatever the user's locale */
     as_error e = {0};
     as_options o;
     bool help = false;
@@ -119,9 +129,9 @@ int as_main(int argc, char **argv, const as_registry *registry) {
         return 0;
     }
     if (strcmp(command, "list") == 0) {
-        const int rc = list(registry, &o);
+        const int rc = flushed(list(registry, &o));
         as_options_free(&o);
         return rc;
     }
-    return run_command(registry, &o, argc, argv);
+    return flushed(run_command(registry, &o, argc, argv));
 }

@@ -69,13 +69,19 @@ typedef struct exec_state {
     char buffer[65536];
 } exec_state;
 
+/* Hash of the whole output, in full buffers: how the stream was split into reads must not matter. */
 static uint64_t drain(exec_state *x, int fd) {
     uint64_t hash = 0;
-    for (;;) {
-        const ssize_t n = read(fd, x->buffer, sizeof x->buffer);
-        if (n > 0)
-            hash = as_checksum(x->buffer, (size_t)n, hash);
-        else if (n == 0 || errno != EINTR)
+    for (size_t used = 0;;) {
+        const ssize_t n = read(fd, x->buffer + used, sizeof x->buffer - used);
+        if (n < 0 && errno == EINTR)
+            continue;
+        used += n > 0 ? (size_t)n : 0;
+        if (n > 0 && used < sizeof x->buffer)
+            continue;
+        hash = as_checksum(x->buffer, used, hash);
+        used = 0;
+        if (n <= 0)
             return hash;
     }
 }
@@ -124,8 +130,11 @@ static as_status exec_run(const as_call *call, as_error *e) {
     AS_TRY(s);
     int status = 0;
     struct rusage use;
-    while (wait4(pid, &status, 0, &use) < 0 && errno == EINTR)
+    pid_t waited;
+    while ((waited = wait4(pid, &status, 0, &use)) < 0 && errno == EINTR)
         ;
+    if (waited < 0)
+        return as_fail_code(e, AS_EENV, errno, "cannot wait for '%s': %s", x->argv[0], strerror(errno));
     if (WIFSIGNALED(status))
         return as_fail(e, AS_EFAIL, "'%s' ended by signal %d", x->argv[0], WTERMSIG(status));
     if (WEXITSTATUS(status) != 0)

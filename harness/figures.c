@@ -66,7 +66,9 @@ static void judge_ceiling(const as_run_state *s, int c, as_figures *f) {
         }
     }
     f->fraction = f->floor_ns = NAN;
-    if (k->ceiling)
+    if (s->outcome[c].status != AS_DONE)
+        f->no_ceiling = "the case has no valid time";
+    else if (k->ceiling)
         f->no_ceiling = "is a ceiling itself";
     else if (k->work.no_ceiling && k->work.bounds == 0)
         f->no_ceiling = k->work.no_ceiling;

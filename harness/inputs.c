@@ -100,3 +100,13 @@ as_status as_device_checksum(as_device *device, const void *p, size_t bytes, uin
     *out = h;
     return s;
 }
+
+as_status as_device_checksum_whole(as_device *device, const void *p, size_t bytes, uint64_t *out, as_error *e) {
+    enum { PIECE = 4 << 20 };
+    *out = 0;
+    if (bytes == 0)
+        return as_device_checksum(device, p, 0, 0, out, e);
+    for (size_t at = 0; at < bytes; at += PIECE)
+        AS_TRY(as_device_checksum(device, (const char *)p + at, bytes - at < PIECE ? bytes - at : PIECE, *out, out, e));
+    return AS_OK;
+}

@@ -16,3 +16,6 @@ void as_inputs_release(as_inputs *in, void *p);
 /* Checksum of what the buffer holds now: all of it up to 8 MiB, else its first and last 4 MiB. */
 as_status as_device_checksum(as_device *device, const void *p, size_t bytes, uint64_t start, uint64_t *out,
                              as_error *e) AS_MUST_CHECK;
+/* Of every byte, in pieces of 4 MiB: outputs that must repeat. */
+as_status as_device_checksum_whole(as_device *device, const void *p, size_t bytes, uint64_t *out,
+                                   as_error *e) AS_MUST_CHECK;

@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -59,6 +61,8 @@ as_status as_journal_create(as_journal *j, const char *result_path, const json_t
                        result_path);
     if (j->fd < 0)
         return as_fail_code(e, AS_EENV, errno, "--out %s: cannot write there: %s", result_path, strerror(errno));
+    if (flock(j->fd, LOCK_EX | LOCK_NB) != 0) /* held until this run ends; --resume looks at it */
+        return as_fail_code(e, AS_EENV, errno, "%s: cannot be locked: %s", j->path, strerror(errno));
     /* Room for a usual result, found out before the run and given back at once. */
     const off_t room = 4 << 20;
     const int rc = posix_fallocate(j->fd, 0, room);
@@ -167,7 +171,9 @@ as_status as_journal_resume(as_journal *j, const char *path, as_run_state *state
         state->context = json_incref(json_object_get(header, "context"));
         state->resumed++;
         j->fd = open(j->path, O_WRONLY | O_APPEND | O_CLOEXEC);
-        if (j->fd < 0 || ftruncate(j->fd, good) != 0)
+        if (j->fd >= 0 && flock(j->fd, LOCK_EX | LOCK_NB) != 0)
+            s = as_fail(e, AS_EUSAGE, "--resume: %s: another run is writing it; wait for its end", j->path);
+        else if (j->fd < 0 || ftruncate(j->fd, good) != 0)
             s = as_fail_code(e, AS_EENV, errno, "%s: cannot write: %s", j->path, strerror(errno));
     }
     json_decref(header);
@@ -202,6 +208,17 @@ static void remove_references(const as_journal *j) {
     rmdir(j->references);
 }
 
+/* A rename is on disk when its folder is. */
+static void sync_folder(const char *path) {
+    char *copy = strdup(path);
+    const int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+    free(copy);
+}
+
 as_status as_journal_finish(as_journal *j, const json_t *document, bool keep, as_error *e) {
     char *temporary = NULL, *text = json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(15));
     if (!text)
@@ -223,6 +240,7 @@ as_status as_journal_finish(as_journal *j, const json_t *document, bool keep, as
     if (s != AS_OK) {
         unlink(temporary);
     } else if (!keep) {
+        sync_folder(j->result_path);
         unlink(j->path);
         remove_references(j);
     }

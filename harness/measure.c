@@ -96,6 +96,9 @@ static as_status choose_batch(as_bench *b, as_workshop *w, int64_t *batch, doubl
     double ns = 0, host = 0;
     *batch = unit;
     AS_TRY(sample(b, w, 1, &ns, &host, e)); /* first call: caches, page tables, clocks */
+    *op_ns = ns / (double)unit;
+    if (ns > 100 * enough) /* slow: repeating it to choose a batch would only take time */
+        return AS_OK;
     for (;;) {
         AS_TRY(capture(b, w, *batch, e));
         double best = INFINITY;
@@ -131,7 +134,8 @@ as_status as_measure_warmup(as_bench *b, as_workshop *w, int64_t batch, double l
         block[n] = as_stats_median(samples, (size_t)k);
         out->op_ns = block[n] / (double)out->batch;
         out->warm = as_stats_warm(block, (size_t)n + 1, 0.05);
-        if (n + 1 >= MIN_BLOCKS && (double)(as_now_ns() - begin) > limit_ns)
+        /* An operation longer than the limit is its own warm-up. */
+        if ((n + 1 >= MIN_BLOCKS || ns > limit_ns) && (double)(as_now_ns() - begin) > limit_ns)
             break;
     }
     b->op_ns = out->op_ns;

@@ -63,7 +63,7 @@ static const struct option_row {
     {"launches", "N", COUNT, AT(launches), 1, 1000, "fresh processes to spread the rounds over (default 1)"},
     {"rounds", "N", COUNT, AT(rounds), 1, 10000, "exactly N rounds a launch, no stop rule"},
     {"seed", "N", SEED, AT(seed), 0, 0, "64-bit seed of inputs and order (default 42)"},
-    {"cpus", "LIST", TEXT, AT(cpus), 0, 0, "CPUs to measure on: 0-3,8 (default: one thread a core, all cores)"},
+    {"cpus", "LIST", TEXT, AT(cpus), 0, 0, "CPUs to measure on: 0-3,8 (default: all that this process may use)"},
     {"gpu", "N", COUNT, AT(gpu), 0, 1023, "use only accelerator N (default: all visible)"},
     {"out", "FILE", TEXT, AT(out), 0, 0, "result file (default assay-<date>.json)"},
     {"resume", "FILE", TEXT, AT(resume), 0, 0, "go on with the run whose result or journal FILE is"},
@@ -242,6 +242,8 @@ static as_status parse_words(as_options *o, int argc, char **argv, bool *help, a
         AS_TRY(store(o, row, value, e));
         o->chosen += row->at != AT(resume) && row->at != AT(quiet);
     }
+    if (o->resume && o->dry_run)
+        return as_fail(e, AS_EUSAGE, "--resume runs what is left; leave --dry-run away");
     if (o->resume && o->out)
         return as_fail(e, AS_EUSAGE, "--resume writes the result that its journal names; leave --out away");
     if ((o->exec != NULL) != (o->exec_name != NULL))

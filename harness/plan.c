@@ -123,6 +123,12 @@ static as_status allot(as_plan *plan, as_error *e) {
 static uint64_t plan_hash(const as_plan *plan) {
     uint64_t h = as_checksum(as_build.source_hash, strlen(as_build.source_hash), plan->options->seed);
     h = as_checksum(&plan->options->profile, sizeof plan->options->profile, h);
+    const as_options *o = plan->options;
+    const char *const texts[] = {o->exec ? o->exec : "", o->cpus ? o->cpus : ""};
+    const int64_t numbers[] = {o->launches, o->rounds, o->gpu, o->ceilings};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        h = as_checksum(texts[i], strlen(texts[i]), h);
+    h = as_checksum(numbers, sizeof numbers, h);
     for (int i = 0; i < plan->count; i++)
         h = as_checksum(plan->cases[i].id, strlen(plan->cases[i].id), h);
     return h;
@@ -176,11 +182,16 @@ void as_plan_print(const as_plan *plan, FILE *to) {
     for (int i = 0; i < plan->count; i++) {
         const as_case *c = &plan->cases[i];
         fprintf(to, "  %-60s %5d %6.1f MB %7.2f s%s%s\n", c->id, c->group, (double)c->bytes * 1e-6, c->cost_ns * 1e-9,
-                c->drop_reason ? "  dropped: " : "", c->drop_reason ? c->drop_reason : "");
+                c->drop_reason ? "  not reached: " : "", c->drop_reason ? c->drop_reason : "");
         total += c->drop_reason ? 0 : c->cost_ns;
     }
-    fprintf(to, "\n%d cases, %d ceilings; reserved %.0f s of %.0f s, the rest goes to the widest intervals\n",
-            plan->count - plan->ceilings, plan->ceilings, total * 1e-9, (double)plan->budget_ns * 1e-9);
+    int fit = 0;
+    for (int i = 0; i < plan->count - plan->ceilings; i++)
+        fit += plan->cases[i].drop_reason == NULL;
+    fprintf(
+        to,
+        "\n%d of %d cases fit, with %d ceilings: %.0f s needed, %.0f s given; the rest goes to the widest intervals\n",
+        fit, plan->count - plan->ceilings, plan->ceilings, total * 1e-9, (double)plan->budget_ns * 1e-9);
 }
 
 json_t *as_plan_catalogue(const as_registry *registry) {

@@ -172,12 +172,13 @@ as_status as_peer_receive(as_peer *p, json_t **message, int64_t timeout_ns, cons
     }
 }
 
-void as_peer_stop(as_peer *p, char how[128]) {
+void as_peer_stop(as_peer *p, int grace_ms, char how[128]) {
     snprintf(how, 128, "not running");
     if (p->pid > 0) {
+        shutdown(p->fd, SHUT_WR);
         int status = 0;
         pid_t done = 0;
-        for (int i = 0; i < 20 && (done = waitpid(p->pid, &status, WNOHANG)) == 0; i++) /* a dying peer: 20 ms */
+        for (int i = 0; i < grace_ms && (done = waitpid(p->pid, &status, WNOHANG)) == 0; i++)
             usleep(1000);
         if (done == 0) {
             kill(p->pid, SIGKILL);

@@ -27,8 +27,8 @@ as_status as_peer_send(as_peer *p, const struct json_t *message, as_error *e) AS
  * *interrupted becomes true while waiting. */
 as_status as_peer_receive(as_peer *p, struct json_t **message, int64_t timeout_ns, const volatile int *interrupted,
                           as_error *e) AS_MUST_CHECK;
-/* Kills (if alive) and reaps; describes how it ended: "exit status 3", "signal 11 (Segmentation fault)". */
-void as_peer_stop(as_peer *p, char how[128]);
+/* Closes the line, gives the peer grace_ms to end by itself, kills it if it has not, and reaps; describes how it ended: "exit status 3", "signal 11 (Segmentation fault)". */
+void as_peer_stop(as_peer *p, int grace_ms, char how[128]);
 
 /* The worker's end: descriptor 3. Receive: AS_ELOST when the parent is gone. */
 void as_peer_of_parent(as_peer *p);

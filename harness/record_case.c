@@ -161,6 +161,6 @@ json_t *as_record_case(const as_run_state *s, int c) {
                   ceiling(s, &f), "parts", "telemetry", "cost", "prepare_ns", o->prepare_ns, "verify_ns", o->verify_ns,
                   "warmup_ns", o->warmup_ns, "warm", (int)(o->n_rounds > 0 && o->warm), "copies", k->copies);
     if (row && k->ceiling)
-        add_rate(row, k, &f);
+        add_rate(row, k, done ? &f : &(as_figures){.time = {NAN, NAN, NAN, NAN, 0}, .fastest_ns = NAN});
     return row;
 }

@@ -12,6 +12,7 @@ volatile int as_interrupted;
 /* A set of cases that are prepared together and whose rounds interleave. */
 typedef struct set {
     int *member; /* case numbers still in the running */
+    int *order;  /* room for as many: the order of a round */
     int count;
     int launch; /* launch index in which they were prepared */
     int min_rounds;
@@ -88,8 +89,8 @@ static as_status trim(as_supervisor *s, set *x, as_error *e) {
 
 /* One round of every member in seeded random order. */
 static bool round_of_all(as_supervisor *s, set *x, as_rng *rng, as_status *fatal, as_error *e) {
-    int order[4096];
-    const int n = x->count < 4096 ? x->count : 4096;
+    int *const order = x->order;
+    const int n = x->count;
     memcpy(order, x->member, sizeof *order * (size_t)n);
     as_rng_shuffle(rng, order, (size_t)n);
     for (int k = 0; k < n; k++) {
@@ -162,33 +163,59 @@ static bool all_rounds(as_supervisor *s, set *x, as_status *fatal, as_error *e) 
  * their rounds so far stay, under their own launch index. */
 static as_status run_set(as_supervisor *s, set *x, bool last_visit, as_error *e) {
     as_status fatal = AS_OK;
-    for (int attempt = 0; x->count > 0 && attempt <= s->plan->count; attempt++) {
+    bool complete = false;
+    for (int attempt = 0; x->count > 0 && !complete && attempt <= s->plan->count; attempt++) {
         if (ready(s, x, &fatal, e)) {
-            if (s->verify_only)
+            if (s->verify_only) {
+                complete = true;
                 break;
+            }
             AS_TRY(trim(s, x, e));
-            if (all_rounds(s, x, &fatal, e) && each(s, x, as_stage_check, &fatal, e))
-                break;
+            if (x->launch != s->launch) /* a release failed: a fresh worker, nothing is prepared in it */
+                continue;
+            complete = all_rounds(s, x, &fatal, e) && each(s, x, as_stage_check, &fatal, e);
         }
         AS_TRY(fatal);
     }
     for (int i = 0; i < x->count; i++) {
         as_stage_release(s, x->member[i]);
         if (last_visit)
-            AS_TRY(as_case_finish(s, x->member[i], AS_DONE, NULL, e));
+            AS_TRY(as_case_finish(s, x->member[i], complete ? AS_DONE : AS_LOST,
+                                  complete ? NULL : "its worker was replaced too often", e));
     }
     return AS_OK;
 }
 
 /* ---- which cases ---- */
 
-static int collect(as_supervisor *s, const as_device *device, bool ceilings, int group, int *member) {
+/* Launches in which a case has all its rounds: a resumed run does not repeat them. */
+static int launches_complete(const as_supervisor *s, int c) {
+    const as_outcome *o = &s->state->outcome[c];
+    int complete = 0;
+    for (int i = 0, n = 0; i < o->n_rounds; i++) {
+        n = i > 0 && o->launch[i] == o->launch[i - 1] ? n + 1 : 1;
+        complete += n == s->plan->min_rounds;
+    }
+    return complete;
+}
+
+static int collect(as_supervisor *s, const as_device *device, int launch, int group, int *member) {
+    const bool last = launch == s->plan->options->launches - 1; /* the last one finishes what is pending */
     int n = 0;
     for (int i = 0; i < s->plan->count; i++) {
         const as_case *c = &s->plan->cases[i];
-        if (c->device == device && c->ceiling == ceilings && (ceilings || c->group == group) && pending(s, i))
+        if (c->device == device && !c->ceiling && c->group == group && pending(s, i) &&
+            (last || launches_complete(s, i) <= launch))
             member[n++] = i;
     }
+    return n;
+}
+
+static int collect_ceilings(as_supervisor *s, const as_device *device, int *member) {
+    int n = 0;
+    for (int i = 0; i < s->plan->count; i++)
+        if (s->plan->cases[i].device == device && s->plan->cases[i].ceiling && pending(s, i))
+            member[n++] = i;
     return n;
 }
 
@@ -212,29 +239,33 @@ static int64_t extra_until(const as_supervisor *s, const set *x, int launch) {
 /* Visit 1 at the beginning of a launch, visit 2 at its end: half of the rounds each. */
 static as_status run_ceilings(as_supervisor *s, const as_device *device, int *member, int visit, bool finish,
                               as_error *e) {
-    set x = {
-        .member = member, .count = collect(s, device, true, 0, member), .min_rounds = visit * s->plan->ceiling_rounds};
+    set x = {.member = member,
+             .order = member + s->plan->count,
+             .count = collect_ceilings(s, device, member),
+             .min_rounds = visit * s->plan->ceiling_rounds};
     return s->verify_only && visit == 1 ? AS_OK : run_set(s, &x, finish, e);
 }
 
 static as_status run_device(as_supervisor *s, const as_device *device, int launch, int *member, as_error *e) {
     int any = 0;
     const bool last = launch == s->plan->options->launches - 1;
-    for (int i = 0; i < s->plan->count; i++)
-        any += s->plan->cases[i].device == device && pending(s, i);
-    if (any == 0)
+    for (int g = 0; g < s->plan->groups; g++)
+        any += collect(s, device, launch, g, member);
+    if (any == 0 && !(last && collect_ceilings(s, device, member) > 0))
         return AS_OK;
     AS_TRY(as_worker_start(s, device, e));
     AS_TRY(run_ceilings(s, device, member, 1, false, e));
     for (int g = 0; g < s->plan->groups; g++) {
-        set x = {.member = member, .count = collect(s, device, false, g, member), .min_rounds = s->plan->min_rounds};
+        set x = {.member = member,
+                 .order = member + s->plan->count,
+                 .count = collect(s, device, launch, g, member),
+                 .min_rounds = s->plan->min_rounds};
         x.extra = s->plan->options->rounds == 0 && s->plan->options->launches < (int)s->plan->rule.min_units;
         x.until_ns = extra_until(s, &x, launch);
         AS_TRY(run_set(s, &x, last, e));
     }
     AS_TRY(run_ceilings(s, device, member, 2, last, e));
-    char how[128];
-    as_worker_stop(s, how);
+    as_worker_end(s);
     return AS_OK;
 }
 
@@ -246,7 +277,7 @@ as_status as_supervise(as_supervisor *s, as_error *e) {
     struct sigaction act = {.sa_handler = on_signal}, old_int, old_term;
     sigaction(SIGINT, &act, &old_int);
     sigaction(SIGTERM, &act, &old_term);
-    int *member = malloc(sizeof *member * (size_t)(s->plan->count + 1));
+    int *member = malloc(sizeof *member * 2 * (size_t)(s->plan->count + 1));
     as_status status = member ? AS_OK : as_fail(e, AS_ENOMEM, "out of memory");
     s->deadline_ns = as_now_ns() + s->plan->budget_ns;
     for (int launch = 0; launch < s->plan->options->launches && status == AS_OK; launch++)

@@ -40,3 +40,4 @@ as_status as_case_finish(as_supervisor *s, int c, as_case_status status, const c
 
 as_status as_worker_start(as_supervisor *s, const as_device *device, as_error *e) AS_MUST_CHECK;
 void as_worker_stop(as_supervisor *s, char how[128]);
+void as_worker_end(as_supervisor *s);

@@ -23,8 +23,8 @@ typedef struct as_reference_cache {
 } as_reference_cache;
 void as_reference_cache_free(as_reference_cache *c);
 
-/* Poisons the outputs, runs one operation on every copy, checks the first copy whole and all others by checksum
- * where the variant is deterministic. A wrong output is AS_OK with verdict.passed false; a failing call is an error. */
+/* Poisons the outputs, runs one operation on every copy, checks the first copy and every other: by the checksum
+ * of the whole output where the variant is deterministic, else like the first. A wrong output is AS_OK with verdict.passed false; a failing call is an error. */
 as_status as_verify(as_bench *b, as_workshop *w, as_reference_cache *cache, as_verdict *out, as_error *e) AS_MUST_CHECK;
 /* After timing: checks what is in the outputs now against the cached or recomputed truth, without running. */
 as_status as_verify_output(as_bench *b, as_workshop *w, as_reference_cache *cache, as_verdict *out,
@@ -33,6 +33,6 @@ struct json_t *as_verdict_json(const as_verdict *v, const as_bench *b); /* verif
 
 /* ---- verify_reference.c ---- */
 
-/* |out - expected| <= tolerance * scale for every listed row of the output operand; NaN fails. */
-as_status as_verify_reference(as_bench *b, as_workshop *w, as_reference_cache *cache, as_verdict *out,
+/* |out - expected| <= tolerance * scale for every listed row of the output operand of one copy; NaN fails. */
+as_status as_verify_reference(as_bench *b, as_workshop *w, int copy, as_reference_cache *cache, as_verdict *out,
                               as_error *e) AS_MUST_CHECK;

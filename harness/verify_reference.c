@@ -1,4 +1,5 @@
 /* Float64 references: which rows, by whom they are computed, and the comparison. */
+#include "build_info.h"
 #include "reference_file.h"
 #include "verify.h"
 
@@ -137,18 +138,23 @@ static as_status cross_check(as_bench *b, uint64_t seed, const double *expected,
     return s;
 }
 
+static bool whole_by_host(const as_work *work) { return work->flops <= whole_flops || work->rows <= SAMPLED_ROWS; }
+
+static bool on_device(const as_bench *b, const as_workshop *w) {
+    return !whole_by_host(&b->work) && b->suite->device_reference &&
+           strcmp(b->suite->device_reference_on, w->device.driver->kind) == 0;
+}
+
 static as_status compute(as_bench *b, as_workshop *w, as_reference_cache *c, as_error *e) {
     const as_work *work = &b->work;
-    const bool whole = work->flops <= whole_flops || work->rows <= SAMPLED_ROWS;
-    const bool on_device =
-        !whole && b->suite->device_reference && strcmp(b->suite->device_reference_on, w->device.driver->kind) == 0;
-    c->rows = choose_rows(work, whole || on_device, w->seed, SAMPLED_ROWS, &c->n_rows);
+    const bool device = on_device(b, w);
+    c->rows = choose_rows(work, device || whole_by_host(work), w->seed, SAMPLED_ROWS, &c->n_rows);
     const size_t n = (size_t)(c->n_rows * work->columns) + 1;
     c->expected = malloc(sizeof *c->expected * n);
     c->scale = malloc(sizeof *c->scale * n);
     if (!c->rows || !c->expected || !c->scale)
         return as_fail(e, AS_ENOMEM, "no host memory for the reference");
-    if (on_device) {
+    if (device) {
         AS_TRY(device_reference(b, w, c->expected, c->scale, e));
         return cross_check(b, w->seed, c->expected, c->scale, e);
     }
@@ -169,10 +175,13 @@ static as_status fill_cache(as_bench *b, as_workshop *w, as_reference_cache *c, 
     return s;
 }
 
-/* Everything that the reference depends on: the operation's inputs and shape, not the variant, threads or cache. */
-static void reference_key(const as_bench *b, char key[AS_ID_MAX]) {
-    size_t n = (size_t)snprintf(key, AS_ID_MAX, "%s %lldx%lld %.17g %.17g", b->suite->name, (long long)b->work.rows,
-                                (long long)b->work.columns, b->work.flops, b->work.bytes_read);
+/* Everything that the reference depends on: inputs, shape, seed, which rows and the code that computes it; not the
+ * variant, threads or cache. */
+static void reference_key(const as_bench *b, const as_workshop *w, char key[AS_ID_MAX]) {
+    size_t n = (size_t)snprintf(key, AS_ID_MAX, "%s %lldx%lld %.17g %.17g %s%lld %llu %.16s", b->suite->name,
+                                (long long)b->work.rows, (long long)b->work.columns, b->work.flops, b->work.bytes_read,
+                                on_device(b, w) ? "all" : "rows", (long long)b->work.tile, (unsigned long long)w->seed,
+                                as_build.source_hash);
     for (int i = 0; i < b->work.operands && n < AS_ID_MAX; i++)
         n +=
             (size_t)snprintf(key + n, AS_ID_MAX - n, " %d.%d.%lld.%u", (int)b->work.operand[i].type,
@@ -232,9 +241,10 @@ static void compare_row(const as_bench *b, const as_reference_cache *c, int64_t 
     }
 }
 
-as_status as_verify_reference(as_bench *b, as_workshop *w, as_reference_cache *c, as_verdict *v, as_error *e) {
+as_status as_verify_reference(as_bench *b, as_workshop *w, int copy, as_reference_cache *c, as_verdict *v,
+                              as_error *e) {
     char key[AS_ID_MAX];
-    reference_key(b, key);
+    reference_key(b, w, key);
     if (strcmp(key, c->key) != 0)
         AS_TRY(fill_cache(b, w, c, key, e));
     int out = b->work.operands - 1;
@@ -247,8 +257,9 @@ as_status as_verify_reference(as_bench *b, as_workshop *w, as_reference_cache *c
     char *host = malloc((size_t)(last - first) * row_bytes + 1);
     if (!host)
         return as_fail(e, AS_ENOMEM, "no host memory to check the output");
-    as_status s = w->device.driver->copy(&w->device, host, (const char *)b->operand[out] + (size_t)first * row_bytes,
-                                         (size_t)(last - first) * row_bytes, e);
+    as_status s = w->device.driver->copy(
+        &w->device, host, (const char *)b->operand[copy * AS_MAX_OPERANDS + out] + (size_t)first * row_bytes,
+        (size_t)(last - first) * row_bytes, e);
     v->passed = true;
     v->max_error = 0;
     for (int64_t k = 0; s == AS_OK && k < c->n_rows; k++)

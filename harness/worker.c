@@ -1,11 +1,14 @@
 /* Commands (field "do") and answers:
+ *
  *   open    device kind, index, seed, cpus      -> description, read_back
  *   prepare case, suite, variant, axes, copies  -> ns, input_checksum
  *   verify  case                                -> verification, ns
  *   warmup  case, batch, limit_ns               -> batch, op_ns, spent_ns, warm
- *   round   case, samples, batch                -> begin_ns, end_ns, time[], host[], extra{}, row{}, counters{},
- * flags[] check   case                                -> passed, detail, output_checksum release case -> {} Every
- * answer carries ok; a failed one status and message. */
+ *   round   case, samples, batch                -> begin_ns, end_ns, time[], host[], extra{}, row{}, counters{}, flags[]
+ *   check   case                                -> passed, detail, output_checksum
+ *   release case                                -> {}
+ *
+ * Every answer carries ok; a failed one status and message. */
 #include "worker.h"
 #include "build_info.h"
 #include "measure.h"

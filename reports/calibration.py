@@ -2,7 +2,7 @@
 
     {"schema": "assay.calibration/1",
      "machine": {... as readers.machine_identity gives it ...},
-     "date": "2026-01-01T00:00:00Z", "command": "assay calibrate ...",
+     "date": "2026-01-01T00:00:00Z", "command": "what made it",
      "launch_sd": 0.031, "degrees_of_freedom": 190, "detectable_effect": 0.06,
      "session_sd": 0.04, "session_degrees_of_freedom": 19,
      "cases": {"matmul/tiled/n:256/dev:cpu": {"launch_sd": 0.02, "degrees_of_freedom": 19, "detectable_effect": 0.04}}}
@@ -60,7 +60,7 @@ def folder() -> Path:
 def load_calibration(path) -> Calibration:
     path = Path(path)
     raw = read_json(path)
-    shape = Shape(path, "make it again with `assay calibrate`")
+    shape = Shape(path, "docs/compare.md describes the file")
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
         found = raw.get("schema") if isinstance(raw, dict) else None
         shape.fail(f"schema is {found!r}, not {SCHEMA}")

@@ -26,7 +26,11 @@ def add_parser(commands):
         metavar="[PATTERN=]PERCENT",
         help="least change that counts (default 2%%); for ids that match the shell pattern; repeatable, the last wins",
     )
-    compare.add_argument("--calibration", metavar="FILE", help="of `assay calibrate` (default: that of this machine)")
+    compare.add_argument(
+        "--calibration",
+        metavar="FILE",
+        help="an A/A study of the machine, docs/compare.md (default: that of this machine)",
+    )
     compare.add_argument("--force-mixed", action="store_true", help="compare unlike machines, drivers, data ...")
     compare.add_argument("--strict", action="store_true", help="exit 4 where a case is undecided, missing or failed")
     compare.add_argument("--fail-on-resources", action="store_true", help="exit 1 where memory, registers ... grew")

@@ -75,11 +75,17 @@ static const guess guesses[] = {
     {"cuda", "warptiled", 20000, 5000}, {"cuda", "cublas", 20000, 5000},
 };
 
-static double predict(const as_variant *v, double flops) {
+static double guess_of(const char *on, const char *variant, double flops) {
     for (int i = 0; i < AS_COUNT(guesses); i++)
-        if (strcmp(guesses[i].on, v->on) == 0 && strcmp(guesses[i].variant, v->name) == 0)
+        if (strcmp(guesses[i].on, on) == 0 && strcmp(guesses[i].variant, variant) == 0)
             return guesses[i].call_ns + flops / guesses[i].flops_per_ns;
     return 0;
+}
+
+/* A variant without a guess is taken for the plain one of its device. */
+static double predict(const as_variant *v, double flops) {
+    const double ns = guess_of(v->on, v->name, flops);
+    return ns > 0 ? ns : guess_of(v->on, "naive", flops);
 }
 
 static as_operand matrix(const char *name, as_role role, int64_t count, uint32_t key) {
@@ -125,7 +131,7 @@ static as_status describe(const as_params *p, const as_variant *v, const as_devi
     w->tolerance = 4 * 0x1p-24 * sqrt((double)s.k);
     w->rows = s.m;
     w->columns = s.n;
-    w->tile = 256;
+    w->tile = strcmp(v->on, "cpu") == 0 ? as_matmul_tile_rows_cpu() : 256;
     w->predicted_ns = predict(v, w->flops);
     return AS_OK;
 }

@@ -80,6 +80,8 @@ static tile_kind tile_for(as_isa isa) {
     return (tile_kind){tile_base, 4, 8};
 }
 
+int64_t as_matmul_tile_rows_cpu(void) { return tile_for(as_isa_best()).rows; }
+
 typedef struct tiled_state {
     tile_kind tile;
     int members;

@@ -11,6 +11,9 @@
 extern "C" {
 #endif
 
+/* Rows of the register tile that matmul/tiled takes on this CPU: sampled verification visits every edge of it. */
+int64_t as_matmul_tile_rows_cpu(void);
+
 #define AS_MATMUL_CPU(X)                                                                                               \
     X(matmul, naive, AS_DETERMINISTIC, "triple loop i-j-k, one dot product for each element; one thread")
 

@@ -190,7 +190,7 @@ def test_stored_calibration_is_found_by_the_machine_not_the_name(calibrated, tmp
     "change", [{"schema": "x/1"}, {"launch_sd": -1}, {"launch_sd": "1"}, {"cases": [1]}, {"machine": 1}]
 )
 def test_malformed_calibration_is_refused(calibrated, change):
-    with pytest.raises(InputProblem, match="assay calibrate"):
+    with pytest.raises(InputProblem, match="docs/compare.md"):
         calibrated(**change)
 
 
