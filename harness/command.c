@@ -94,6 +94,7 @@ static int run_command(const as_registry *registry, as_options *o, int argc, cha
 
 int as_main(int argc, char **argv, const as_registry *registry) {
     signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would hide how a child ended */
+    signal(SIGXFSZ, SIG_IGN); /* a file-size limit is an error of write, with a message */
     setlocale(LC_ALL, "C");   /* numbers are printed and read with '.', whatever the user's locale */
     as_error e = {0};
     as_options o;
@@ -106,11 +107,11 @@ int as_main(int argc, char **argv, const as_registry *registry) {
         return as_probe_child(registry);
     if (strcmp(command, "--version") == 0) {
         print_version();
-        return 0;
+        return flushed(0);
     }
     if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0) {
         as_options_help(argc > 1 ? stdout : stderr);
-        return argc > 1 ? 0 : 2;
+        return flushed(argc > 1 ? 0 : 2);
     }
     for (size_t i = 0; i < sizeof python / sizeof *python; i++)
         if (strcmp(command, python[i]) == 0) {

@@ -91,6 +91,7 @@ static uint64_t drain(exec_state *x, int fd) {
 static _Noreturn void become(const exec_state *x, int out, pid_t worker, volatile int *failure) {
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGXFSZ, SIG_DFL);
     if (nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 && getppid() == worker) {
         sched_setaffinity(0, sizeof x->all, &x->all);
         execvp(x->argv[0], x->argv);

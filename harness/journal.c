@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -48,14 +49,33 @@ static as_status set_paths(as_journal *j, const char *result_path, as_error *e) 
     return j->path && j->result_path ? AS_OK : as_fail(e, AS_ENOMEM, "out of memory");
 }
 
+static bool is_locked(const char *path) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0;
+    if (fd >= 0)
+        close(fd);
+    errno = EEXIST;
+    return locked;
+}
+
 as_status as_journal_create(as_journal *j, const char *result_path, const json_t *header, as_error *e) {
-    AS_TRY(set_paths(j, result_path, e));
     struct stat st;
+    char resolved[PATH_MAX];
+    if (lstat(result_path, &st) == 0 && S_ISLNK(st.st_mode)) { /* a rename would replace the link, not its target */
+        if (!realpath(result_path, resolved))
+            return as_fail_code(e, AS_EENV, errno, "--out %s: the link leads nowhere: %s", result_path,
+                                strerror(errno));
+        result_path = resolved;
+    }
+    AS_TRY(set_paths(j, result_path, e));
     if (stat(result_path, &st) == 0 && !S_ISREG(st.st_mode))
         return as_fail(e, AS_EENV, "--out %s: not a regular file; give a file's name", result_path);
     if (access(result_path, F_OK) == 0 && access(result_path, W_OK) != 0)
         return as_fail_code(e, AS_EENV, errno, "--out %s: cannot write: %s", result_path, strerror(errno));
     j->fd = open(j->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (j->fd < 0 && errno == EEXIST && is_locked(j->path))
+        return as_fail(e, AS_EUSAGE, "%s: another run is writing it; wait for its end or choose another --out",
+                       j->path);
     if (j->fd < 0 && errno == EEXIST)
         return as_fail(e, AS_EUSAGE, "%s: an unfinished run lies here; go on with --resume %s, or delete it", j->path,
                        result_path);

@@ -110,7 +110,7 @@ static as_status allot(as_plan *plan, as_error *e) {
         if (c->drop_reason)
             continue;
         if (used + c->cost_ns > (double)plan->budget_ns && !c->ceiling)
-            c->drop_reason = "the budget is spent on cases of higher priority; raise --budget";
+            c->drop_reason = "it does not fit the budget beside cases of higher priority; raise --budget";
         else
             used += c->cost_ns;
     }

@@ -43,10 +43,33 @@ static as_status check_listed(const as_plan *plan, const char *listed, as_error 
     return AS_OK;
 }
 
+/* regcomp recurses on every parenthesis and copies for every repeat: what it would crash or choke on is refused. */
+static as_status check_regex(const char *text, as_error *e) {
+    enum { MOST_LENGTH = 2000, MOST_DEPTH = 32, MOST_REPEATS = 2 };
+    int depth = 0, deepest = 0, repeats = 0;
+    for (const char *c = text; *c; c++) {
+        if (*c == '\\' && c[1]) {
+            c++;
+            continue;
+        }
+        depth += (*c == '(') - (*c == ')');
+        deepest = depth > deepest ? depth : deepest;
+        repeats += *c == '{';
+    }
+    if (strlen(text) > MOST_LENGTH || deepest > MOST_DEPTH || repeats > MOST_REPEATS)
+        return as_fail(
+            e, AS_EUSAGE,
+            "--filter: the expression is too large (at most %d characters, %d nested groups, %d repeats {}); "
+            "list ids with --cases instead",
+            MOST_LENGTH, MOST_DEPTH, MOST_REPEATS);
+    return AS_OK;
+}
+
 static as_status select_init(selection *s, const as_options *o, as_error *e) {
     memset(s, 0, sizeof *s);
     s->o = o;
     if (o->filter) {
+        AS_TRY(check_regex(o->filter, e));
         int rc = regcomp(&s->regex, o->filter, REG_EXTENDED | REG_NOSUB);
         if (rc != 0) {
             char why[128];

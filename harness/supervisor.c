@@ -42,7 +42,7 @@ static bool each(as_supervisor *s, set *x, stage_fn fn, as_status *fatal, as_err
     for (int i = 0; i < x->count;) {
         const int c = x->member[i];
         if (as_now_ns() > s->deadline_ns && s->state->outcome[c].n_rounds == 0 && !s->verify_only) {
-            *fatal = as_case_finish(s, c, AS_NOT_REACHED, "the budget was spent before its turn; raise --budget", e);
+            *fatal = as_case_finish(s, c, AS_NOT_REACHED, "the budget was spent before its rounds; raise --budget", e);
             as_stage_release(s, c);
             drop_member(x, i);
         } else if (!fn(s, c, fatal, e)) {

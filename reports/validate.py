@@ -37,7 +37,7 @@ def validate_files(paths: list, out) -> int:
     check = validator()
     status = 0
     for path in paths:
-        faults = document_faults(read_json(path), check)
+        faults = document_faults(read_json(path), check, str(path))
         for fault in faults[:SHOWN]:
             print(visible(f"{path}: {fault}"), file=out)
         if len(faults) > SHOWN:
@@ -47,10 +47,11 @@ def validate_files(paths: list, out) -> int:
     return status
 
 
-def document_faults(document, check=None) -> list:
+def document_faults(document, check=None, name="document") -> list:
     """All faults of one parsed document. Figures are recomputed only where the shape is right."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise InputProblem(f"not an {SCHEMA} document: its 'schema' is {_schema_of(document)!r}")
+        found = _schema_of(document)
+        raise InputProblem(f"{name}: no {SCHEMA} document, its schema is {found!r}; give the JSON of assay run")
     errors = sorted((check or validator()).iter_errors(document), key=lambda e: list(map(str, e.absolute_path)))
     if errors:
         return [f"{e.json_path}: {_short(e.message)}" for e in errors]
