@@ -92,47 +92,84 @@ static int run_command(const as_registry *registry, as_options *o, int argc, cha
     return code;
 }
 
+/* ---- commands ---- */
+
+static int with_options(const as_registry *registry, int argc, char **argv) {
+    as_error e = {0};
+    as_options o;
+    bool help = false;
+    if (as_options_parse(&o, argc, argv, &help, &e) != AS_OK)
+        return fail(&e, NULL);
+    if (help)
+        as_options_help(stdout);
+    else if (strcmp(o.command, "list") != 0)
+        return run_command(registry, &o, argc, argv);
+    const int code = help ? 0 : list(registry, &o);
+    as_options_free(&o);
+    return code;
+}
+
+static int in_python(const as_registry *registry, int argc, char **argv) {
+    (void)registry;
+    as_error e = {0};
+    (void)!as_python_exec(argc, argv, &e); /* returns only where it failed */
+    return fail(&e, NULL);
+}
+
+static int worker(const as_registry *registry, int argc, char **argv) {
+    (void)argc, (void)argv;
+    return as_worker_main(registry);
+}
+
+static int probe(const as_registry *registry, int argc, char **argv) {
+    (void)argc, (void)argv;
+    return as_probe_child(registry);
+}
+
+static const struct command {
+    const char *name;
+    const char *help; /* NULL: internal, a process of the run */
+    int (*run)(const as_registry *registry, int argc, char **argv);
+} commands[] = {
+    {"list", "suites, variants and axes (--json for tools)", with_options},
+    {"run", "run the plan: verify, measure, record one JSON", with_options},
+    {"verify", "check every kernel's output, measure nothing", with_options},
+    {"report", "make an HTML report of results: assay report RESULT... -o DIR [--lang zh]", in_python},
+    {"validate", "check results against the schema and recompute their figures", in_python},
+    {"compare", "slower, faster, same or inconclusive, case by case: assay compare BASE NEW", in_python},
+    {"claims", "judge written claims: assay claims FILE RESULT...", in_python},
+    {"__worker", NULL, worker},
+    {"__probe", NULL, probe},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_help(FILE *to) {
+    fprintf(to, "usage: assay COMMAND [OPTION]...\n\n"
+                "Measures what this machine, CPU and GPU, can do for AI inference.\n\n"
+                "commands (assay COMMAND --help)\n");
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (commands[i].help)
+            fprintf(to, "  %-11s %s\n", commands[i].name, commands[i].help);
+    fprintf(to, "\n");
+    as_options_help(to);
+}
+
 int as_main(int argc, char **argv, const as_registry *registry) {
     signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would hide how a child ended */
     signal(SIGXFSZ, SIG_IGN); /* a file-size limit is an error of write, with a message */
     setlocale(LC_ALL, "C");   /* numbers are printed and read with '.', whatever the user's locale */
-    as_error e = {0};
-    as_options o;
-    bool help = false;
-    const char *command = argc > 1 ? argv[1] : "--help";
-    static const char *const python[] = {"report", "validate", "compare", "claims"};
-    if (strcmp(command, "__worker") == 0)
-        return as_worker_main(registry);
-    if (strcmp(command, "__probe") == 0)
-        return as_probe_child(registry);
-    if (strcmp(command, "--version") == 0) {
+    const char *name = argc > 1 ? argv[1] : "--help";
+    if (strcmp(name, "--version") == 0) {
         print_version();
         return flushed(0);
     }
-    if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0) {
-        as_options_help(argc > 1 ? stdout : stderr);
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_help(argc > 1 ? stdout : stderr);
         return flushed(argc > 1 ? 0 : 2);
     }
-    for (size_t i = 0; i < sizeof python / sizeof *python; i++)
-        if (strcmp(command, python[i]) == 0) {
-            (void)!as_python_exec(argc, argv, &e);
-            return fail(&e, NULL);
-        }
-    if (strcmp(command, "list") != 0 && strcmp(command, "run") != 0 && strcmp(command, "verify") != 0) {
-        fprintf(stderr, "assay: there is no command '%.40s'; see assay --help\n", command);
-        return 2;
-    }
-    if (as_options_parse(&o, argc, argv, &help, &e) != AS_OK)
-        return fail(&e, NULL);
-    if (help) {
-        as_options_help(stdout);
-        as_options_free(&o);
-        return 0;
-    }
-    if (strcmp(command, "list") == 0) {
-        const int rc = flushed(list(registry, &o));
-        as_options_free(&o);
-        return rc;
-    }
-    return flushed(run_command(registry, &o, argc, argv));
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return flushed(commands[i].run(registry, argc, argv));
+    fprintf(stderr, "assay: there is no command '%.40s'; see assay --help\n", name);
+    return 2;
 }

@@ -86,17 +86,7 @@ static const struct option_row {
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
 void as_options_help(FILE *to) {
-    fprintf(to, "usage: assay COMMAND [OPTION]...\n\n"
-                "Measures what this machine, CPU and GPU, can do for AI inference.\n\n"
-                "commands\n"
-                "  list        suites, variants and axes (--json for tools)\n"
-                "  run         run the plan: verify, measure, record one JSON\n"
-                "  verify      check every kernel's output, measure nothing\n"
-                "  report      make an HTML report of results: assay report RESULT... -o DIR [--lang zh]\n"
-                "  validate    check results against the schema and recompute their figures\n"
-                "  compare     slower, faster, same or inconclusive, case by case: assay compare BASE NEW (--help)\n"
-                "  claims      judge written claims: assay claims FILE RESULT... (--help for its options)\n\n"
-                "options\n");
+    fprintf(to, "options of list, run and verify\n");
     for (int i = 0; i < N_ROWS; i++) {
         char left[64];
         snprintf(left, sizeof left, "--%s%s%s", rows[i].name, rows[i].argument ? " " : "",

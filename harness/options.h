@@ -40,7 +40,7 @@ typedef struct as_options {
  * `o` points into argv and into `storage`, which the caller frees with as_options_free. */
 as_status as_options_parse(as_options *o, int argc, char **argv, bool *help, as_error *e) AS_MUST_CHECK;
 void as_options_free(as_options *o);
-void as_options_help(FILE *to);
+void as_options_help(FILE *to); /* the options and the exit codes; command.c prints the commands */
 
 /* "20s", "500ms", "4m", "1h", "90" (seconds); > 0 and below 30 days. */
 as_status as_parse_duration(const char *text, int64_t *ns, as_error *e) AS_MUST_CHECK;

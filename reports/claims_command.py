@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 
-from .claims import Court, Judged, Judgement, exit_code, pick, read
-from .claims_evaluate import UNTESTABLE
-from .claims_measured import Source
-from .claims_output import as_json, explain, markdown, table
-from .claims_run import measure
 from .errors import InputProblem
 
-FORMATS = {"table": table, "markdown": markdown, "json": as_json}
+NEEDS = ("scipy",)
 
 
-def run_claims(args, out) -> int:
+def add_parser(commands):
+    claims = commands.add_parser("claims", help="judge written claims by results, arithmetic and small probes")
+    claims.add_argument("file", metavar="FILE", help="claims in TOML; docs/claims.md is the reference")
+    claims.add_argument("results", nargs="*", metavar="RESULT", help="assay.result/1 file, .json or .json.gz")
+    claims.add_argument("--id", metavar="ID", help="judge this claim alone and explain its verdict")
+    claims.add_argument("--run", action="store_true", dest="measure", help="with --id: measure what the claim needs")
+    claims.add_argument("--budget", default="60s", metavar="TIME", help="of --run (default 60s)")
+    claims.add_argument("--out", metavar="FILE", help="where --run leaves its result (default: it is not kept)")
+    claims.add_argument("--format", choices=("table", "markdown", "json"), default=None, help="default table")
+    claims.add_argument("--strict", action="store_true", help="exit 1 if one fails, else 4 if one is inconclusive")
+    return claims
+
+
+def run(args) -> int:
+    from .claims import Court, exit_code, pick, read
+    from .claims_output import as_json, explain, markdown, table
+
     if args.measure and not args.id:
         raise InputProblem("--run goes with --id: it measures what one claim needs")
     if args.measure and args.results:
@@ -27,14 +39,20 @@ def run_claims(args, out) -> int:
     court = Court(args.file, sources)
     judged = _measured(args, court, claims[0]) if args.measure else court.judge_all(claims)
     if args.id and args.format is None:
-        out.write(explain(court, judged[0]))
+        sys.stdout.write(explain(court, judged[0]))
     else:
-        out.write(FORMATS[args.format or "table"](court, judged))
+        makers = {"table": table, "markdown": markdown, "json": as_json}
+        sys.stdout.write(makers[args.format or "table"](court, judged))
     return exit_code(judged, args.strict)
 
 
-def _measured(args, court: Court, claim) -> list:
+def _measured(args, court, claim) -> list:
     """Arithmetic, probes and what cannot be tried need no run."""
+    from .claims import Judged, Judgement
+    from .claims_evaluate import UNTESTABLE
+    from .claims_measured import Source
+    from .claims_run import measure
+
     if not claim.select:
         return court.judge_all([claim])
     with tempfile.TemporaryDirectory(prefix="assay-claim-") as folder:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .errors import EnvironmentProblem, InputProblem
 
+NEEDS = ("numpy", "scipy")
 EPILOG = (
     "exit codes: 0 all the same or faster (what is undecided is counted in a warning); 1 a case is slower, or failed "
     "in NEW alone; 2 malformed, or not comparable; 3 the environment; 4 undecided or missing cases under --strict"
