@@ -33,26 +33,31 @@ static const as_variant variants[] = {
 /* Each configuration of warptiled: the run that its table and the choice by shape are checked with. */
 #define CONFIG_POINT(name, ...) {AS_PUBLISH, "cuda", "warptiled", "n=1024,4096,8192;config=" name, 5},
 
-/* naive on the cpu stays at small sizes and one thread: it is there to be compared with, not to be waited for. */
+/* The loops on the cpu stay at small sizes: they are there to be compared with, not to be waited for. */
 static const as_point points[] = {
-    {AS_QUICK, "cpu", "*", "n=1,17,256", 0},
-    {AS_QUICK, "cpu", "*", "n=33;m=1000;k=17", 1},
-    {AS_QUICK, "cpu", "tiled,openblas", "n=256;threads=all", 1},
-    {AS_QUICK, "cpu", "tiled,openblas", "n=1000,1024;threads=1,all", 0},
+    {AS_QUICK, "cpu", "*", "n=256", 0},
+    {AS_QUICK, "cpu", "naive,packed,openblas", "n=1,17", 1},
+    {AS_QUICK, "cpu", "packed,openblas", "n=33;m=1000;k=17", 1},
+    {AS_QUICK, "cpu", "packed,openblas", "n=256;threads=all", 1},
+    {AS_QUICK, "cpu", "packed,openblas", "n=1000;threads=1,all", 0},
+    {AS_QUICK, "cpu", "tiled,packed,openblas", "n=1024;threads=1,all", 0},
     {AS_QUICK, "cuda", "*", "n=1024", 0},
     {AS_QUICK, "cuda", LADDER, "n=4096", 0},
     {AS_QUICK, "cuda", "warptiled,cublas", "n=1,256,1000", 1},
     {AS_QUICK, "cuda", "warptiled,cublas", "n=33;m=1000;k=17", 1},
     {AS_QUICK, "cuda", "cublas", "n=1024;cache=cold", 2},
-    {AS_STANDARD, "cpu", "naive", "n=512", 2},
-    {AS_STANDARD, "cpu", "tiled,openblas", "n=512,2048;threads=1,all", 2},
+    {AS_STANDARD, "cpu", "naive,swapped", "n=512", 2},
+    {AS_STANDARD, "cpu", "*", "n=1,17", 2},
+    {AS_STANDARD, "cpu", "*", "n=33;m=1000;k=17", 2},
+    {AS_STANDARD, "cpu", "blocked,tiled", "n=512,1024;threads=1,all", 2},
+    {AS_STANDARD, "cpu", "packed,openblas", "n=512,2048,4096;threads=1,all", 2},
     {AS_STANDARD, "cpu", "*", "n=256;cache=cold", 3},
     {AS_STANDARD, "cuda", "*", "n=512,2048", 2},
     {AS_STANDARD, "cuda", UPPER_RUNGS, "n=8192", 2},
     {AS_STANDARD, "cuda", "*", "n=17", 3},
     {AS_STANDARD, "cuda", "*", "n=256;cache=cold", 3},
-    {AS_PUBLISH, "cpu", "tiled,openblas", "n=4096;threads=all", 4},
-    {AS_PUBLISH, "cpu", "tiled,openblas", "n=7,100,129,1023,1025", 4},
+    {AS_PUBLISH, "cpu", "packed,openblas", "n=8192;threads=all", 4},
+    {AS_PUBLISH, "cpu", "packed,openblas", "n=7,100,129,1023,1025", 4},
     {AS_PUBLISH, "cuda", "*", "n=7,100,129,1023,1025", 4},
     {AS_PUBLISH, "cuda", "strided", "n=4096", 4},
     {AS_PUBLISH, "cuda", "tiled16,tiled32", "n=8192", 4},
@@ -68,7 +73,8 @@ typedef struct guess {
     double flops_per_ns, call_ns;
 } guess;
 static const guess guesses[] = {
-    {"cpu", "naive", 0.5, 20},          {"cpu", "tiled", 25, 2000},          {"cpu", "openblas", 25, 2000},
+    {"cpu", "naive", 0.5, 20},          {"cpu", "swapped", 4, 20},           {"cpu", "blocked", 8, 500},
+    {"cpu", "tiled", 25, 2000},         {"cpu", "packed", 25, 2000},         {"cpu", "openblas", 25, 2000},
     {"cuda", "strided", 200, 3000},     {"cuda", "naive", 1500, 3000},       {"cuda", "coalesced", 1500, 3000},
     {"cuda", "tiled16", 5000, 3000},    {"cuda", "tiled32", 5000, 3000},     {"cuda", "tile1d", 8000, 3000},
     {"cuda", "tile2d", 12000, 3000},    {"cuda", "vectorised", 15000, 3000}, {"cuda", "double_buffered", 15000, 3000},
@@ -106,8 +112,9 @@ static as_status describe(const as_params *p, const as_variant *v, const as_devi
         return as_fail(e, AS_EUSAGE, "matmul: n must be given (n:1024)");
     if (s.m > limit || s.n > limit || s.k > limit)
         return as_fail(e, AS_EUSAGE, "matmul: n, m and k go up to %lld", (long long)limit);
-    if (strcmp(v->on, "cpu") == 0 && strcmp(v->name, "naive") == 0 && as_params_int(p, "threads") != 1)
-        return as_fail(e, AS_EUSAGE, "matmul/naive runs on one thread: leave threads at 1");
+    const bool alone = strcmp(v->name, "naive") == 0 || strcmp(v->name, "swapped") == 0;
+    if (strcmp(v->on, "cpu") == 0 && alone && as_params_int(p, "threads") != 1)
+        return as_fail(e, AS_EUSAGE, "matmul/%s runs on one thread: leave threads at 1", v->name);
     const char *config = as_params_text(p, "config");
     const bool configured = strcmp(v->on, "cuda") == 0 && strcmp(v->name, "warptiled") == 0;
     if (strcmp(config, "auto") != 0 && (!configured || as_warptiled_row(config) < 0))

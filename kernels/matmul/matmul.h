@@ -11,14 +11,18 @@
 extern "C" {
 #endif
 
-/* Rows of the register tile that matmul/tiled takes on this CPU: sampled verification visits every edge of it. */
+/* Rows of the register tile that tiled and packed take on this CPU: sampled verification visits every edge of it. */
 int64_t as_matmul_tile_rows_cpu(void);
 
 #define AS_MATMUL_CPU(X)                                                                                               \
-    X(matmul, naive, AS_DETERMINISTIC, "triple loop i-j-k, one dot product for each element; one thread")
+    X(matmul, naive, AS_DETERMINISTIC, "triple loop i-j-k, one dot product for each element; one thread")              \
+    X(matmul, swapped, AS_DETERMINISTIC, "triple loop i-k-j, inner loop along rows: vectorised; one thread")           \
+    X(matmul, blocked, AS_DETERMINISTIC, "i-k-j over blocks of B that stay in L2, four rows at a time")
 
 #define AS_MATMUL_CPU_STATE(X)                                                                                         \
     X(matmul, tiled, AS_DETERMINISTIC, "cache-blocked, register-blocked, packed; row panels over threads")             \
+    X(matmul, packed, AS_DETERMINISTIC,                                                                                \
+      "packed once, tiles of C from registers, blocks by cache sizes; grid of threads")                                \
     X(matmul, openblas, 0, "cblas_sgemm of OpenBLAS")
 
 #define AS_MATMUL_CUDA(X)                                                                                              \
