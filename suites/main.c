@@ -6,10 +6,7 @@
 #endif
 
 static const as_suite *const suites[] = {
-    &as_matmul_suite,
-    &as_memcpy_suite,
-    &as_launch_suite,
-    NULL,
+    &as_matmul_suite, &as_memcpy_suite, &as_memory_suite, &as_launch_suite, NULL,
 };
 
 static const as_device_driver *const drivers[] = {

@@ -13,6 +13,7 @@
 
 extern const as_suite as_matmul_suite;
 extern const as_suite as_memcpy_suite;
+extern const as_suite as_memory_suite;
 extern const as_suite as_launch_suite;
 extern const as_suite as_ceiling_suite;
 
