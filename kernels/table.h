@@ -44,5 +44,7 @@
 #define AS_ROW_CUDA_LIBRARY(op, variant, flags, summary) {AS_LIBRARY_ROW(cuda, op, variant, flags, summary)},
 #define AS_ROW_CUDA_SERIES(op, variant, flags, summary, ...)                                                           \
     {AS_RUN_ROW(cuda, op, variant, flags, summary), .extra = {__VA_ARGS__}},
+#define AS_ROW_CPU_EXTRA(op, variant, flags, summary, ...)                                                             \
+    {AS_STATE_ROW(cpu, op, variant, flags, summary), .extra = {__VA_ARGS__}},
 #define AS_ROW_CUDA_EXTRA(op, variant, flags, summary, ...)                                                            \
     {AS_STATE_ROW(cuda, op, variant, flags, summary), .extra = {__VA_ARGS__}},
