@@ -76,21 +76,37 @@ static __global__ void __launch_bounds__(EDGE *EDGE)
         c[row * n + column] = sum;
 }
 
-static __global__ void as_matmul_ref64_kernel(const float *__restrict__ a, const float *__restrict__ b,
+/* One element, exactly, by its type. */
+template <int ELEMENT> static __device__ __forceinline__ double as_element64(const void *p, int64_t i) {
+    if constexpr (ELEMENT == AS_MM_BF16)
+        return (double)as_bf16_to_f32(((const uint16_t *)p)[i]);
+    else if constexpr (ELEMENT == AS_MM_F16)
+        return (double)as_f16_to_f32(((const uint16_t *)p)[i]);
+    else if constexpr (ELEMENT == AS_MM_E4M3)
+        return (double)as_f8e4m3_to_f32(((const uint8_t *)p)[i]);
+    else if constexpr (ELEMENT == AS_MM_S8)
+        return (double)((const int8_t *)p)[i];
+    else
+        return (double)((const float *)p)[i];
+}
+
+/* b[step k + n across]: step and across say how B lies. */
+template <int ELEMENT>
+static __global__ void as_matmul_ref64_kernel(const void *__restrict__ a, const void *__restrict__ b,
                                               double *__restrict__ expected, double *__restrict__ scale, int64_t m,
-                                              int64_t n, int64_t k) {
+                                              int64_t n, int64_t k, int64_t step, int64_t across, double rounding) {
     const as_tile t = as_tile_of_block(n, 16, 16);
     const int64_t row = t.row + threadIdx.y, column = t.column + threadIdx.x;
     if (row >= m || column >= n)
         return;
     double sum = 0.0, magnitude = 0.0;
     for (int64_t i = 0; i < k; i++) {
-        const double x = (double)a[row * k + i], y = (double)b[i * n + column];
-        sum += x * y; /* the product of two floats is exact in float64 */
+        const double x = as_element64<ELEMENT>(a, row * k + i), y = as_element64<ELEMENT>(b, i * step + column * across);
+        sum += x * y; /* the product of two floats of 24 bits is exact in float64 */
         magnitude += fabs(x) * fabs(y);
     }
     expected[row * n + column] = sum;
-    scale[row * n + column] = magnitude;
+    scale[row * n + column] = as_matmul_scale(magnitude, fabs(sum), rounding, ELEMENT == AS_MM_S8);
 }
 
 template <int WIDTH, int HEIGHT, bool ACROSS> static as_status naive(const as_call *call, as_error *e) {
@@ -123,14 +139,27 @@ as_status as_matmul_tiled16_cuda(const as_call *call, as_error *e) { return tile
 
 as_status as_matmul_tiled32_cuda(const as_call *call, as_error *e) { return tiled<32>(call, e); }
 
-as_status as_matmul_ref64_cuda(const as_call *call, as_error *e) {
+template <int ELEMENT> static as_status ref64(const as_call *call, const as_matmul_type *t, as_error *e) {
     const as_matmul_shape s = as_matmul_shape_of(call->params);
     unsigned blocks = 0;
     AS_TRY(as_tile_grid(s.m, s.n, 16, 16, &blocks, e));
-    as_matmul_ref64_kernel<<<blocks, dim3(16, 16), 0, as_cuda_stream(call->stream)>>>(
-        (const float *)call->operand[0], (const float *)call->operand[1], (double *)call->operand[2],
-        (double *)call->operand[3], s.m, s.n, s.k);
+    as_matmul_ref64_kernel<ELEMENT><<<blocks, dim3(16, 16), 0, as_cuda_stream(call->stream)>>>(
+        call->operand[0], call->operand[1], (double *)call->operand[2], (double *)call->operand[3], s.m, s.n, s.k,
+        t->b_transposed ? 1 : s.n, t->b_transposed ? s.k : 1, t->out_rounding / as_matmul_tolerance(t, s.k));
     AS_CUDA_LAUNCHED(e);
+    return AS_OK;
+}
+
+as_status as_matmul_ref64_cuda(const as_call *call, as_error *e) {
+    const as_matmul_type *t = as_matmul_type_of(call->params);
+    switch (t->element) {
+    case AS_MM_F32: return ref64<AS_MM_F32>(call, t, e);
+    case AS_MM_TF32: return ref64<AS_MM_TF32>(call, t, e);
+    case AS_MM_BF16: return ref64<AS_MM_BF16>(call, t, e);
+    case AS_MM_F16: return ref64<AS_MM_F16>(call, t, e);
+    case AS_MM_E4M3: return ref64<AS_MM_E4M3>(call, t, e);
+    case AS_MM_S8: return ref64<AS_MM_S8>(call, t, e);
+    }
     return AS_OK;
 }
 
