@@ -14,7 +14,8 @@
  *            shared-memory reads. Predicted 1.1 to 1.2 x tiled16: only register tiles lift the limit of 1/5.
  *   tile1d, tile2d, vectorised, double_buffered  register tiles: register_tiles.cu
  *   warptiled  the top: warptiled.cuh; its configurations warptiled.h, their choice warptiled.cu
- *   cublas   the vendor's SGEMM in pedantic float32 (no TF32): register tiles, asynchronous copies
+ *   wmma, mma, wgmma  tensor cores: wmma.cu, mma.cuh, wgmma.cuh
+ *   cublas, cublaslt  the vendor's: cublas.cu
  *   ref64    not timed: float64 sum and sum |a||b|, the device reference and the scale of its tolerance
  *
  * Measured on an H200, TFLOP/s: n = 4096: naive 3.0, coalesced 2.9, tiled16 8.2, tiled32 8.2; n = 1024: strided 0.5,
@@ -28,11 +29,8 @@
 #include "matmul.h"
 
 #include "../cuda/check.h"
-#include "../cuda/cublas.h"
 #include "../cuda/internal.h"
 #include "tile.cuh"
-
-#include <stdlib.h>
 
 /* One element a thread; blocks of HEIGHT x WIDTH threads, x fastest in a warp. ACROSS: x counts columns of C, else
  * rows. */
@@ -161,27 +159,4 @@ as_status as_matmul_ref64_cuda(const as_call *call, as_error *e) {
     case AS_MM_S8: return ref64<AS_MM_S8>(call, t, e);
     }
     return AS_OK;
-}
-
-as_status as_matmul_cublas_available_cuda(as_device *device, as_error *e) {
-    (void)device;
-    return as_cublas_load(e);
-}
-
-as_status as_matmul_cublas_prepare_cuda(const as_call *call, void **state, as_error *e) {
-    as_cublas_handle *handle = NULL;
-    AS_TRY(as_cublas_create(&handle, e));
-    *state = handle;
-    return as_cublas_use_stream(handle, as_cuda_stream(call->stream), e);
-}
-
-void as_matmul_cublas_finish_cuda(void *state) { as_cublas_destroy((as_cublas_handle *)state); }
-
-/* cuBLAS is column-major: it computes C^T = B^T A^T, with the row-major buffers as they are. */
-as_status as_matmul_cublas_cuda(const as_call *call, as_error *e) {
-    const as_matmul_shape s = as_matmul_shape_of(call->params);
-    as_cublas_handle *handle = (as_cublas_handle *)call->state;
-    AS_TRY(as_cublas_use_stream(handle, as_cuda_stream(call->stream), e));
-    return as_cublas_sgemm(handle, s.n, s.m, s.k, (const float *)call->operand[1], s.n, (const float *)call->operand[0],
-                           s.k, (float *)call->operand[2], s.n, e);
 }

@@ -41,13 +41,13 @@ int64_t as_matmul_tile_rows_cpu(void);
     X(matmul, double_buffered, AS_DETERMINISTIC | AS_CAPTURE,                                                          \
       "the same, the next slab in flight: two slabs, one barrier")
 
-/* Axis `config` picks one of the configurations of warptiled.h. */
+/* Axis `config` picks one of the configurations of warptiled.h, mma.h, wgmma.h. */
 #define AS_MATMUL_CUDA_STATE(X)                                                                                        \
-    X(matmul, warptiled, AS_DETERMINISTIC | AS_CAPTURE, "warp tiles, cp.async stages, register banks; by shape")
+    X(matmul, warptiled, AS_DETERMINISTIC | AS_CAPTURE, "warp tiles, cp.async stages, register banks; by shape")       \
+    X(matmul, wmma, AS_DETERMINISTIC | AS_CAPTURE, "tensor cores by nvcuda::wmma, tiles in shared memory")
 
 /* cublaslt times its candidates in prepare and may take another one next time: not declared deterministic. */
 #define AS_MATMUL_CUDA_LIBRARY(X)                                                                                      \
-    X(matmul, wmma, AS_DETERMINISTIC | AS_CAPTURE, "tensor cores by nvcuda::wmma, tiles in shared memory")             \
     X(matmul, mma, AS_DETERMINISTIC | AS_CAPTURE, "mma.sync, ldmatrix, cp.async stages, swizzled shared memory")       \
     X(matmul, wgmma, AS_DETERMINISTIC | AS_CAPTURE,                                                                    \
       "Hopper: wgmma, bulk tensor copies, warp specialisation, clusters, persistent")                                  \
