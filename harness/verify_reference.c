@@ -194,11 +194,13 @@ static void reference_key(const as_bench *b, const as_workshop *w, char key[AS_I
 
 static double to_double(const void *p, as_dtype type, int64_t i) {
     switch (type) {
-    case AS_F32: return ((const float *)p)[i];
+    case AS_F32:
+    case AS_TF32: return ((const float *)p)[i];
     case AS_F64: return ((const double *)p)[i];
     case AS_I8: return ((const int8_t *)p)[i];
     case AS_U8: return ((const uint8_t *)p)[i];
     case AS_U32: return ((const uint32_t *)p)[i];
+    case AS_I32: return ((const int32_t *)p)[i];
     case AS_BF16: {
         const uint32_t bits = (uint32_t)((const uint16_t *)p)[i] << 16;
         float f;
