@@ -51,7 +51,7 @@ static const as_point points[] = {
     {AS_QUICK, "cuda", "warptiled,cublas", "n=1024", 0},
     {AS_QUICK, "cuda", "warptiled,cublas", "n=1000", 1},
     {AS_QUICK, "cuda", "warptiled,cublas", "n=33;m=1000;k=17", 1},
-    {AS_QUICK, "cuda", "cublas", "n=1024;cache=cold", 2},
+
     {AS_QUICK, "cuda", "wmma,mma,wgmma,cublaslt", "n=4096;type=bf16", 0},
     {AS_QUICK, "cuda", "wgmma,cublaslt", "n=4096;type=tf32,e4m3,s8", 1},
     {AS_STANDARD, "cpu", "naive,swapped", "n=512", 2},
@@ -63,6 +63,7 @@ static const as_point points[] = {
     {AS_STANDARD, "cpu", "*", "n=256;cache=cold", 3},
     {AS_STANDARD, "cuda", "strided,naive,coalesced,tiled16,tiled32,tile1d,tile2d,vectorised,double_buffered", "n=1024",
      2},
+    {AS_STANDARD, "cuda", "cublas", "n=1024;cache=cold", 2},
     {AS_STANDARD, "cuda", "warptiled,cublas", "n=1,256", 2},
     {AS_STANDARD, "cuda", "mma", "n=4096;type=e4m3", 2},
     {AS_STANDARD, "cuda", F32, "n=512,2048", 2},
