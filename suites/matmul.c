@@ -79,6 +79,7 @@ static const as_point points[] = {
     {AS_STANDARD, "cuda", "wmma,mma", "n=8192;type=bf16", 3},
     {AS_STANDARD, "cuda", "wgmma,cublaslt", "n=1024,2048;type=bf16,e4m3", 3},
     {AS_STANDARD, "cuda", "wmma,mma,wgmma,cublaslt", "n=1000;m=777;k=1040;type=bf16", 3},
+    {AS_STANDARD, "cuda", "mma,wgmma", "n=4104;m=4000;k=592;type=bf16,e4m3,s8", 3},
     {AS_STANDARD, "cuda", "mma,wgmma", "n=1001;m=777;k=1040;type=tf32,f16,e4m3,s8", 3},
     {AS_STANDARD, "cuda", "wmma,mma", "n=129;m=65;k=77;type=tf32,bf16,f16,s8", 3},
     {AS_PUBLISH, "cpu", "packed,openblas", "n=8192;threads=all", 4},
