@@ -74,7 +74,8 @@ AS_MEMORY_CUDA(AS_PROTOTYPE_CUDA)
 AS_MEMORY_CUDA_SERIES(AS_PROTOTYPE_CUDA)
 AS_MEMORY_CUDA_EXTRA(AS_PROTOTYPE_CUDA_STATE)
 
-/* Keys of the input streams: they also tell the reference which operation it verifies. A walk adds its walkers * 256. */
+/* Keys of the input streams: they also tell the reference which operation it verifies. What else the
+ * output depends on, such as the number of walkers, is added in units of 256. */
 enum {
     AS_MEMORY_WALK = 0x60,
     AS_MEMORY_SUM,
