@@ -41,10 +41,10 @@ template <int ELEMENT> static __device__ __forceinline__ uint32_t number_bits(in
 }
 template <int ELEMENT> static __device__ __forceinline__ int number(uint32_t byte) {
     const int value = (int)(int8_t)(byte & 0xFFu);
-    return ELEMENT == AS_MM_E4M3                              ? value / 16
+    return ELEMENT == AS_MM_E4M3                           ? value / 16
            : ELEMENT == AS_MM_TF32 || ELEMENT == AS_MM_F16 ? 3 * value
-           : value == -128                                    ? -127
-                                                              : value;
+           : value == -128                                 ? -127
+                                                           : value;
 }
 
 /* Thread 0 of a block publishes what its warps found. */
@@ -249,9 +249,9 @@ as_status as_ceiling_tensor_prepare_cuda(const as_call *call, void **state, as_e
     else
         *p = {c.mma, d.multiProcessorCount, MMA_THREADS, 0};
     as_status s = AS_OK;
-    AS_CUDA_GOTO(e, s,
-                 cudaFuncSetAttribute((const void *)p->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      p->shared_bytes));
+    AS_CUDA_GOTO(
+        e, s,
+        cudaFuncSetAttribute((const void *)p->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, p->shared_bytes));
     *state = p;
     return AS_OK;
 out:

@@ -24,8 +24,7 @@ struct as_mma_args {
     int height; /* rows of tiles in a group, see as_tile_in_group */
 };
 
-template <int ELEMENT, int TILE_M, int TILE_N, int WARPS_M, int WARPS_N, int STAGES, int BLOCKS>
-struct as_mma_config {
+template <int ELEMENT, int TILE_M, int TILE_N, int WARPS_M, int WARPS_N, int STAGES, int BLOCKS> struct as_mma_config {
     typedef typename as_tensor_sum<ELEMENT>::type sum_t;
     static constexpr int element = ELEMENT, tile_m = TILE_M, tile_n = TILE_N, warps_m = WARPS_M, warps_n = WARPS_N,
                          stages = STAGES, blocks = BLOCKS, threads = 32 * WARPS_M * WARPS_N;
@@ -83,8 +82,7 @@ static __device__ __forceinline__ void as_mma_read(uint32_t (&a)[C::warp_m / 16]
 #pragma unroll
     for (int j = 0; j < C::warp_n / 16; j++) {
         const int x = warp_column + j * 16 + lane / 16 * 8 + lane % 8;
-        as_ldmatrix4(b[j],
-                     stage + (C::tile_m + x) * C::slab_bytes + (((step * 2 + lane / 8 % 2) ^ (x & 7)) << 4));
+        as_ldmatrix4(b[j], stage + (C::tile_m + x) * C::slab_bytes + (((step * 2 + lane / 8 % 2) ^ (x & 7)) << 4));
     }
 }
 

@@ -145,8 +145,7 @@ template <int ELEMENT> static as_status launch(const as_call *call, as_error *e)
     unsigned blocks = 0;
     AS_TRY(as_tile_grid(s.m, s.n, TILE, TILE, &blocks, e));
     as_matmul_wmma_kernel<ELEMENT><<<blocks, THREADS, 0, as_cuda_stream(call->stream)>>>(
-        call->operand[0], call->operand[1], call->operand[2], s.m, s.n, s.k,
-        s.k * as_element_bytes(ELEMENT) % 16 == 0);
+        call->operand[0], call->operand[1], call->operand[2], s.m, s.n, s.k, s.k * as_element_bytes(ELEMENT) % 16 == 0);
     AS_CUDA_LAUNCHED(e);
     return AS_OK;
 }

@@ -126,7 +126,7 @@ static void member(int number, int size, void *context) {
     case AS_OFFLOAD_BATCHED:
         for (int64_t i = from; i < to; i++)
             PICK(product)
-            ((const float *)x[0] + i * MATRIX, (const float *)x[1] + i * MATRIX, (float *)x[2] + i * MATRIX);
+        ((const float *)x[0] + i * MATRIX, (const float *)x[1] + i * MATRIX, (float *)x[2] + i * MATRIX);
         return;
     case AS_OFFLOAD_MATMUL: return; /* matmul/packed dispatches by itself */
     }
