@@ -31,6 +31,13 @@ static const unsigned MARGIN_VERSION = (unsigned)sizeof(nvml_margin) | 1u << 24;
 
 typedef int (*unsigned_fn)(void *, unsigned *);
 typedef int (*select_fn)(void *, int, unsigned *);
+typedef int (*errors_fn)(void *, int, int, unsigned long long *);
+typedef int (*rows_fn)(void *, unsigned *, unsigned *, unsigned *, unsigned *);
+typedef int (*pages_fn)(void *, int, unsigned *, unsigned long long *);
+typedef int (*processes_fn)(void *, unsigned *, void *);
+typedef int (*bytes_fn)(void *, nvml_bytes *);
+typedef int (*margin_fn)(void *, nvml_margin *);
+typedef int (*utilization_fn)(void *, nvml_utilization *);
 
 static double plain(const as_nvml *n, const char *name, double scale) {
     unsigned value;
@@ -51,13 +58,13 @@ static double selected(const as_nvml *n, const char *name, int what, double scal
 
 static int64_t ecc_errors(const as_nvml *n, int kind, int counter) {
     unsigned long long count;
-    ENTRY(n, int (*)(void *, int, int, unsigned long long *), "nvmlDeviceGetTotalEccErrors");
+    ENTRY(n, errors_fn, "nvmlDeviceGetTotalEccErrors");
     return fn && fn(as_nvml_handle(n), kind, counter, &count) == NVML_OK ? (int64_t)count : -1;
 }
 
 static void read_rows(const as_nvml *n, as_gpu_health *h) {
     unsigned corrected, uncorrected, pending, failed;
-    ENTRY(n, int (*)(void *, unsigned *, unsigned *, unsigned *, unsigned *), "nvmlDeviceGetRemappedRows");
+    ENTRY(n, rows_fn, "nvmlDeviceGetRemappedRows");
     if (!fn || fn(as_nvml_handle(n), &corrected, &uncorrected, &pending, &failed) != NVML_OK)
         return;
     h->rows_corrected = (int)corrected;
@@ -68,7 +75,7 @@ static void read_rows(const as_nvml *n, as_gpu_health *h) {
 
 /* A count of 0 and no array ask for the number alone. */
 static int retired_pages(const as_nvml *n) {
-    ENTRY(n, int (*)(void *, int, unsigned *, unsigned long long *), "nvmlDeviceGetRetiredPages");
+    ENTRY(n, pages_fn, "nvmlDeviceGetRetiredPages");
     int sum = 0;
     for (int cause = 0; fn && cause < RETIRED_CAUSES; cause++) {
         unsigned count = 0;
@@ -83,14 +90,14 @@ static int retired_pages(const as_nvml *n) {
 /* With a count of 0 and no list NVML tells the number of processes. */
 static int graphics_processes(const as_nvml *n) {
     unsigned count = 0;
-    ENTRY(n, int (*)(void *, unsigned *, void *), "nvmlDeviceGetGraphicsRunningProcesses_v3");
+    ENTRY(n, processes_fn, "nvmlDeviceGetGraphicsRunningProcesses_v3");
     const int code = fn ? fn(as_nvml_handle(n), &count, NULL) : -1;
     return code == NVML_OK || code == NVML_TOO_SMALL ? (int)count : -1;
 }
 
 static void read_memory(const as_nvml *n, as_gpu_health *h) {
     nvml_bytes memory, bar1;
-    ENTRY(n, int (*)(void *, nvml_bytes *), "nvmlDeviceGetMemoryInfo");
+    ENTRY(n, bytes_fn, "nvmlDeviceGetMemoryInfo");
     if (fn && fn(as_nvml_handle(n), &memory) == NVML_OK) {
         h->memory_total_bytes = (double)memory.total;
         h->memory_free_bytes = (double)memory.free;
@@ -103,7 +110,7 @@ static void read_memory(const as_nvml *n, as_gpu_health *h) {
 /* From Ada on the slowdown temperature is no longer told, the margin is. */
 static void read_temperature(const as_nvml *n, as_gpu_health *h) {
     nvml_margin margin = {.version = MARGIN_VERSION};
-    ENTRY(n, int (*)(void *, nvml_margin *), "nvmlDeviceGetMarginTemperature");
+    ENTRY(n, margin_fn, "nvmlDeviceGetMarginTemperature");
     h->slowdown_c = selected(n, "nvmlDeviceGetTemperatureThreshold", THRESHOLD_SLOWDOWN, 1);
     if (fn && fn(as_nvml_handle(n), &margin) == NVML_OK)
         h->margin_c = margin.margin_c;
@@ -160,7 +167,7 @@ void as_gpu_health_read(as_gpu_health *h, as_nvml *n) {
     h->virtualization = whole(n, "nvmlDeviceGetVirtualizationMode");
     h->graphics_processes = graphics_processes(n);
     nvml_utilization use;
-    ENTRY(n, int (*)(void *, nvml_utilization *), "nvmlDeviceGetUtilizationRates");
+    ENTRY(n, utilization_fn, "nvmlDeviceGetUtilizationRates");
     if (fn && fn(as_nvml_handle(n), &use) == NVML_OK)
         h->utilization_percent = (int)use.gpu;
     read_memory(n, h);
