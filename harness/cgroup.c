@@ -26,15 +26,9 @@ static bool has_word(const char *list, const char *word) {
     return false;
 }
 
-static FILE *open_below(const char *sysroot, const char *path) {
-    char full[PATH_MAX];
-    int n = snprintf(full, sizeof full, "%s%s", sysroot, path);
-    return n > 0 && (size_t)n < sizeof full ? fopen(full, "re") : NULL;
-}
-
 /* The line "id:controllers:path" of this controller; v2's is "0::path". */
 static bool group_of(const char *sysroot, const char *controller, bool v2, char *out, size_t size) {
-    FILE *f = open_below(sysroot, "/proc/self/cgroup");
+    FILE *f = as_sysfile_open(sysroot, "/proc/self/cgroup");
     char *line = NULL;
     size_t room = 0;
     bool found = false;
@@ -57,7 +51,7 @@ static bool group_of(const char *sysroot, const char *controller, bool v2, char 
 
 /* mountinfo: id parent dev root mount options ... - type source super-options */
 static bool mount_of(const char *sysroot, const char *controller, bool v2, char *root, char *mount, size_t size) {
-    FILE *f = open_below(sysroot, "/proc/self/mountinfo");
+    FILE *f = as_sysfile_open(sysroot, "/proc/self/mountinfo");
     char *line = NULL;
     size_t room = 0;
     bool found = false;

@@ -44,7 +44,7 @@ void as_doctor_unreadable(const as_doctor_view *v, as_finding *f, const char *pa
     const bool forbidden = fd < 0 && (errno == EACCES || errno == EPERM);
     if (fd >= 0)
         close(fd);
-    const char *why = fd >= 0            ? " says nothing that this check understands"
+    const char *why = fd >= 0              ? " says nothing that this check understands"
                       : forbidden          ? " may not be read by this user"
                       : v->virtual_machine ? " is not there: the hypervisor does not show it to a guest"
                       : v->container       ? " is not there: the container hides it"
@@ -127,11 +127,6 @@ typedef struct consumer {
     uint64_t ticks;
 } consumer;
 
-static int by_pid(const void *a, const void *b) {
-    const as_process_time *x = a, *y = b;
-    return (x->pid > y->pid) - (x->pid < y->pid);
-}
-
 static int by_ticks(const void *a, const void *b) {
     const consumer *x = a, *y = b;
     return (x->ticks < y->ticks) - (x->ticks > y->ticks);
@@ -144,7 +139,7 @@ static int add_up(const as_doctor_view *v, consumer *list, int most) {
         const as_process_time *now = &v->after->process[i];
         const as_process_time *then =
             v->before->n_processes > 0
-                ? bsearch(now, v->before->process, (size_t)v->before->n_processes, sizeof *now, by_pid)
+                ? bsearch(now, v->before->process, (size_t)v->before->n_processes, sizeof *now, as_doctor_by_pid)
                 : NULL;
         const uint64_t before = then ? then->ticks : 0;
         if (now->ticks <= before)

@@ -48,10 +48,10 @@ typedef struct as_doctor_view {
     const char *sysroot;       /* "" or the root of a fake tree */
     const as_placement *place; /* measured are the first `cores` of its CPUs */
     const as_doctor_sample *before, *after;
-    int allowed_cpus;      /* of this process; 0 unknown */
-    const char *folder;    /* where the result will stand */
-    int64_t folder_bytes;  /* free there for this user; -1 unknown */
-    bool folder_writable;  /* false: `folder_reason` says why */
+    int allowed_cpus;     /* of this process; 0 unknown */
+    const char *folder;   /* where the result will stand */
+    int64_t folder_bytes; /* free there for this user; -1 unknown */
+    bool folder_writable; /* false: `folder_reason` says why */
     char folder_reason[80];
     bool container, virtual_machine; /* as far as the tree tells */
 } as_doctor_view;

@@ -1,6 +1,7 @@
-/* `assay doctor`: options, the sample, the drivers' child process, the report. */
+/* `assay doctor`: the sample, the drivers' child process, the report. */
 #include "build_info.h"
 #include "doctor.h"
+#include "doctor_options.h"
 #include "options.h"
 #include "process.h"
 
@@ -11,8 +12,6 @@
 #include <time.h>
 
 enum { CHILD_TIMEOUT_MS = 60000 };
-static const int64_t LEAST_SAMPLE_NS = 100000000, MOST_SAMPLE_NS = 60000000000;
-
 enum { RULE_PRESENT, RULE_CPUS };
 const as_check_rule as_doctor_asked[] = {
     [RULE_PRESENT] = {"present", "the drivers, asked in a process of their own",
@@ -20,124 +19,6 @@ const as_check_rule as_doctor_asked[] = {
     [RULE_CPUS] = {"cpus", "--cpus, the CPUs allowed to this process, the topology",
                    "the run binds its threads to these CPUs", AS_QUICK},
     {NULL, NULL, NULL, AS_QUICK}};
-
-/* ---- options ---- */
-
-typedef struct doctor_options {
-    const char *device, *cpus, *out;
-    const char *profile_name, *sample;
-    as_profile profile;
-    int64_t sample_ns;
-    bool json, help;
-} doctor_options;
-
-#define AT(field) offsetof(doctor_options, field)
-static const struct option_row {
-    const char *name, *argument; /* argument NULL: a flag */
-    size_t at;
-    const char *help;
-} rows[] = {
-    {"device", "NAME[,NAME]", AT(device), "devices to look at: cpu, cuda0, cuda (default: all that are there)"},
-    {"cpus", "LIST", AT(cpus), "CPUs that the run would use, such as 0-3,8 (default: as assay run)"},
-    {"for", "PROFILE", AT(profile_name), "quick, standard or publish: what is asked of the machine; default quick"},
-    {"sample", "TIME", AT(sample), "how long load, steal and interrupts are watched, 100ms to 60s; default 1s"},
-    {"out", "FILE", AT(out), "where the result would be written; default: this folder"},
-    {"json", NULL, AT(json), "print one JSON document (assay.doctor/1)"},
-    {"help", NULL, AT(help), "this text"},
-};
-enum { N_ROWS = sizeof rows / sizeof *rows };
-
-static void print_help(void) {
-    printf("usage: assay doctor [OPTION]...\n\n"
-           "Says what on this machine would spoil results, and the remedy for each. It changes nothing.\n\n");
-    for (int i = 0; i < N_ROWS; i++) {
-        char left[48];
-        snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].argument ? rows[i].argument : "");
-        printf("  %-24s %s\n", left, rows[i].help);
-    }
-    printf("\nexit codes\n  0 fit    2 usage    3 unfit for what was asked, or not written    4 fit with warnings\n");
-}
-
-static const struct option_row *find_row(const char *name, size_t length) {
-    for (int i = 0; i < N_ROWS; i++)
-        if (strlen(rows[i].name) == length && strncmp(rows[i].name, name, length) == 0)
-            return &rows[i];
-    return NULL;
-}
-
-static as_status parse_words(doctor_options *o, int argc, char **argv, as_error *e) {
-    for (int i = 2; i < argc; i++) {
-        const char *word = strcmp(argv[i], "-h") == 0 ? "--help" : argv[i], *equals = strchr(word, '=');
-        const bool option = strncmp(word, "--", 2) == 0;
-        const struct option_row *row =
-            option ? find_row(word + 2, equals ? (size_t)(equals - word - 2) : strlen(word + 2)) : NULL;
-        if (!row)
-            return as_fail(e, AS_EUSAGE, "doctor has no option '%.60s'; see assay doctor --help", word);
-        if (!row->argument) {
-            if (equals)
-                return as_fail(e, AS_EUSAGE, "--%s takes no value", row->name);
-            *(bool *)((char *)o + row->at) = true;
-            continue;
-        }
-        const char *value = equals ? equals + 1 : i + 1 < argc && strncmp(argv[i + 1], "--", 2) ? argv[++i] : "";
-        if (!*value)
-            return as_fail(e, AS_EUSAGE, "--%s needs a value: %s", row->name, row->argument);
-        *(const char **)((char *)o + row->at) = value;
-    }
-    return AS_OK;
-}
-
-/* True for each device of `kind` that the option names: all without the option, the kind, or the kind with a number. */
-static bool asks(const char *list, const char *name, const char *kind) {
-    const size_t k = strlen(kind);
-    for (const char *p = list; p && *p;) {
-        const size_t n = strcspn(p, ",");
-        if ((n == strlen(name) && strncmp(p, name, n) == 0) || (n == k && strncmp(p, kind, n) == 0))
-            return true;
-        p += n + (p[n] == ',');
-    }
-    return list == NULL;
-}
-
-static bool known_kind(const as_registry *registry, const char *word, size_t n) {
-    const char *kinds[16] = {as_cpu_driver.kind};
-    int count = 1;
-    for (const as_device_driver *const *d = registry->drivers; d && *d && count < 15; d++)
-        kinds[count++] = (*d)->kind;
-    for (const as_absent_kind *a = registry->absent; a && a->kind && count < 15; a++)
-        kinds[count++] = a->kind;
-    for (int i = 0; i < count; i++) {
-        const size_t k = strlen(kinds[i]);
-        if (n >= k && strncmp(word, kinds[i], k) == 0 && strspn(word + k, "0123456789") >= n - k &&
-            (i > 0 || n == k)) /* there is one cpu */
-            return true;
-    }
-    return false;
-}
-
-static as_status check_devices(const as_registry *registry, const char *list, as_error *e) {
-    for (const char *p = list; p && *p;) {
-        const size_t n = strcspn(p, ",");
-        if (!known_kind(registry, p, n))
-            return as_fail(e, AS_EUSAGE, "--device %.*s: unknown; devices are cpu, a kind such as cuda, or cuda0, cuda1 ...",
-                           n < 40 ? (int)n : 40, p);
-        p += n + (p[n] == ',');
-    }
-    return AS_OK;
-}
-
-static as_status parse(doctor_options *o, const as_registry *registry, int argc, char **argv, as_error *e) {
-    as_error detail;
-    *o = (doctor_options){.sample = "1s", .profile_name = "quick"};
-    AS_TRY(parse_words(o, argc, argv, e));
-    if (as_profile_parse(o->profile_name, &o->profile, &detail) != AS_OK)
-        return as_fail(e, AS_EUSAGE, "--for %.40s: unknown; choose quick, standard or publish", o->profile_name);
-    if (as_parse_duration(o->sample, &o->sample_ns, &detail) != AS_OK)
-        return as_fail(e, AS_EUSAGE, "--sample: %s", detail.message);
-    if (o->sample_ns < LEAST_SAMPLE_NS || o->sample_ns > MOST_SAMPLE_NS)
-        return as_fail(e, AS_EUSAGE, "--sample %.40s: give 100ms to 60s", o->sample);
-    return check_devices(registry, o->device, e);
-}
 
 /* ---- findings about what was asked ---- */
 
@@ -177,8 +58,7 @@ int as_doctor_child(const as_registry *registry) {
         json_decref(of_driver);
     }
     for (const as_absent_kind *k = registry->absent; k && k->kind; k++)
-        json_array_append_new(
-            absent, json_pack("{s:s, s:s, s:b}", "kind", k->kind, "reason", k->reason, "broken", 0));
+        json_array_append_new(absent, json_pack("{s:s, s:s, s:b}", "kind", k->kind, "reason", k->reason, "broken", 0));
     json_t *all = json_pack("{s:o, s:o}", "devices", devices, "absent", absent);
     const int rc = all && json_dumpf(all, stdout, JSON_COMPACT) == 0 ? 0 : 3;
     json_decref(all);
@@ -209,11 +89,11 @@ static void add_absent(json_t *all, const json_t *answer, const char *list) {
         const char *reason = "there are fewer devices of this kind";
         bool there = n == strlen(as_cpu_driver.kind) && strncmp(p, as_cpu_driver.kind, n) == 0;
         snprintf(name, sizeof name, "%.*s", n < 47 ? (int)n : 47, p);
-        json_array_foreach(json_object_get(answer, "devices"), i, row)
-            there |= strcmp(text_of(row, "name"), name) == 0 || strcmp(text_of(row, "kind"), name) == 0;
-        json_array_foreach(json_object_get(answer, "absent"), i, row)
-            if (strncmp(text_of(row, "kind"), name, strlen(text_of(row, "kind"))) == 0)
-                reason = text_of(row, "reason");
+        json_array_foreach(json_object_get(answer, "devices"), i, row) there |=
+            strcmp(text_of(row, "name"), name) == 0 || strcmp(text_of(row, "kind"), name) == 0;
+        json_array_foreach(json_object_get(answer, "absent"), i,
+                           row) if (strncmp(text_of(row, "kind"), name, strlen(text_of(row, "kind"))) == 0) reason =
+            text_of(row, "reason");
         if (!there)
             add_asked(all, RULE_PRESENT, name, AS_FIT_UNFIT, reason,
                       "name a device that is there; else its driver, the device passed into the container, or a build "
@@ -223,11 +103,11 @@ static void add_absent(json_t *all, const json_t *answer, const char *list) {
     }
 }
 
-static void add_devices(json_t *all, const doctor_options *o, const json_t *answer) {
+static void add_devices(json_t *all, const as_doctor_options *o, const json_t *answer) {
     size_t i;
     json_t *row;
     json_array_foreach(json_object_get(answer, "devices"), i, row) {
-        if (!asks(o->device, text_of(row, "name"), text_of(row, "kind")))
+        if (!as_doctor_asks(o, text_of(row, "name"), text_of(row, "kind")))
             continue;
         add_asked(all, RULE_PRESENT, text_of(row, "name"), AS_FIT_OK, "visible", "", true);
         as_doctor_add(all, json_object_get(row, "findings"), o->profile, o->device != NULL);
@@ -236,7 +116,7 @@ static void add_devices(json_t *all, const doctor_options *o, const json_t *answ
 }
 
 /* The drivers are left alone where only the CPU was asked for. */
-static as_status look_at_devices(json_t *all, const doctor_options *o, as_error *e) {
+static as_status look_at_devices(json_t *all, const as_doctor_options *o, as_error *e) {
     if (o->device && strcmp(o->device, as_cpu_driver.kind) == 0)
         return AS_OK;
     char *text = NULL;
@@ -270,7 +150,7 @@ static void list_text(const as_placement *p, char *out, size_t size) {
 }
 
 /* CPUs that may not be used are unfit; the rest is then told of the CPUs that a run would choose by itself. */
-static as_status place(json_t *all, const doctor_options *o, as_placement *p, as_error *e) {
+static as_status place(json_t *all, const as_doctor_options *o, as_placement *p, as_error *e) {
     as_error refused;
     char list[256];
     const as_status s = as_place_resolve(&(as_place_request){.cpus = o->cpus}, p, &refused);
@@ -304,11 +184,10 @@ static int allowed_cpus(void) {
     return n;
 }
 
-static void look_at_host(json_t *all, const doctor_options *o, const as_placement *p) {
+static void look_at_host(json_t *all, const as_doctor_options *o, const as_placement *p) {
     as_doctor_sample before, after;
     char folder[4096];
-    as_doctor_view v = {
-        .sysroot = "", .place = p, .before = &before, .after = &after, .allowed_cpus = allowed_cpus()};
+    as_doctor_view v = {.sysroot = "", .place = p, .before = &before, .after = &after, .allowed_cpus = allowed_cpus()};
     as_doctor_surroundings(&v);
     as_doctor_folder(&v, o->out, folder);
     as_doctor_sample_read("", p, &before);
@@ -323,7 +202,7 @@ static void look_at_host(json_t *all, const doctor_options *o, const as_placemen
 
 /* ---- the whole ---- */
 
-static as_status examine(const doctor_options *o, json_t *report, as_error *e) {
+static as_status examine(const as_doctor_options *o, json_t *report, as_error *e) {
     as_placement p;
     char list[256], date[32];
     const time_t now = time(NULL);
@@ -348,12 +227,12 @@ static as_status examine(const doctor_options *o, json_t *report, as_error *e) {
 
 int as_doctor_main(const as_registry *registry, int argc, char **argv) {
     as_error e = {0};
-    doctor_options o;
+    as_doctor_options o;
     json_t *report = json_object();
     int code = 0;
-    as_status s = parse(&o, registry, argc, argv, &e);
+    as_status s = as_doctor_options_parse(&o, registry, argc, argv, &e);
     if (s == AS_OK && o.help)
-        print_help();
+        as_doctor_help();
     else if (s == AS_OK)
         s = examine(&o, report, &e);
     if (s != AS_OK) {

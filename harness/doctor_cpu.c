@@ -71,8 +71,7 @@ void as_check_energy_preference(const as_doctor_view *v, as_finding *f) {
         return;
     }
     if (one_word(v, f, "cpufreq/energy_performance_preference", "performance"))
-        as_doctor_setting(v, f,
-                          "echo performance | sudo tee " CPU_FOLDER "cpu*/cpufreq/energy_performance_preference");
+        as_doctor_setting(v, f, "echo performance | sudo tee " CPU_FOLDER "cpu*/cpufreq/energy_performance_preference");
 }
 
 /* ---- clocks ---- */
@@ -179,8 +178,7 @@ void as_check_idle_states(const as_doctor_view *v, as_finding *f) {
         as_found(f, AS_FIT_OK, "the deepest enabled state wakes in %llu us", (unsigned long long)deepest_us);
     else {
         as_found(f, AS_FIT_WARNING, "state %s takes %llu us to wake", name, (unsigned long long)deepest_us);
-        as_doctor_setting(v, f, "sudo cpupower idle-set -D %d (disables states slower than that, in us)",
-                          DEEP_IDLE_US);
+        as_doctor_setting(v, f, "sudo cpupower idle-set -D %d (disables states slower than that, in us)", DEEP_IDLE_US);
     }
 }
 

@@ -32,8 +32,9 @@ static void away(const as_doctor_view *v, as_finding *f, const char *label) {
     if (others[0])
         as_doctor_setting(v, f, "echo %s | sudo tee /proc/irq/%s/smp_affinity_list", others, label);
     else
-        as_remedy(f, "every CPU is measured: leave one to the devices with --cpus, then move the interrupts there by "
-                     "/proc/irq/%s/smp_affinity_list",
+        as_remedy(f,
+                  "every CPU is measured: leave one to the devices with --cpus, then move the interrupts there by "
+                  "/proc/irq/%s/smp_affinity_list",
                   label);
 }
 
@@ -47,8 +48,8 @@ void as_check_interrupts(const as_doctor_view *v, as_finding *f) {
     }
     for (int i = 0; i < as_doctor_measured(v); i++) {
         const int cpu = v->place->cpu[i];
-        const double rate = ((double)v->after->interrupts[cpu] - (double)v->before->interrupts[cpu]) /
-                            as_doctor_seconds(v);
+        const double rate =
+            ((double)v->after->interrupts[cpu] - (double)v->before->interrupts[cpu]) / as_doctor_seconds(v);
         if (rate > most) {
             most = rate;
             worst = cpu;
@@ -116,9 +117,10 @@ void as_check_irqbalance(const as_doctor_view *v, as_finding *f) {
             return;
         }
     if (!v->after->has_processes || v->container) {
-        as_found(f, AS_FIT_UNKNOWN, v->container ? "not among the processes of this container; those of its host are "
-                                                   "invisible"
-                                                 : "no process is visible: /proc is hidden");
+        as_found(f, AS_FIT_UNKNOWN,
+                 v->container ? "not among the processes of this container; those of its host are "
+                                "invisible"
+                              : "no process is visible: /proc is hidden");
         as_doctor_setting(v, f, "pgrep irqbalance, and where it runs: sudo systemctl stop irqbalance");
         return;
     }

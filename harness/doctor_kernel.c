@@ -79,10 +79,10 @@ void as_check_clock_source(const as_doctor_view *v, as_finding *f) {
     as_found(f, s, "%s", now);
     if (s == AS_FIT_OK)
         return;
-    const bool offered = as_sysfile_read(v->sysroot,
-                                         "/sys/devices/system/clocksource/clocksource0/available_clocksource", all,
-                                         sizeof all) &&
-                         strstr(all, "tsc") == all;
+    const bool offered =
+        as_sysfile_read(v->sysroot, "/sys/devices/system/clocksource/clocksource0/available_clocksource", all,
+                        sizeof all) &&
+        strstr(all, "tsc") == all;
     if (offered)
         as_doctor_setting(v, f, "echo tsc | sudo tee %s", path);
     else if (v->virtual_machine)
@@ -147,10 +147,10 @@ void as_check_perf_events(const as_doctor_view *v, as_finding *f) {
 static const struct {
     const char *prefix;
     bool whole, harmful;
-} variables[] = {{"LD_PRELOAD", true, true},      {"LD_AUDIT", true, true},     {"MALLOC_PERTURB_", true, true},
-                 {"MALLOC_CHECK_", true, true},   {"LD_LIBRARY_PATH", true, false}, {"GLIBC_TUNABLES", true, false},
-                 {"OPENBLAS_", false, false},     {"OMP_", false, false},       {"GOMP_", false, false},
-                 {"KMP_", false, false},          {"MKL_", false, false},       {"MALLOC_", false, false}};
+} variables[] = {{"LD_PRELOAD", true, true},    {"LD_AUDIT", true, true},         {"MALLOC_PERTURB_", true, true},
+                 {"MALLOC_CHECK_", true, true}, {"LD_LIBRARY_PATH", true, false}, {"GLIBC_TUNABLES", true, false},
+                 {"OPENBLAS_", false, false},   {"OMP_", false, false},           {"GOMP_", false, false},
+                 {"KMP_", false, false},        {"MKL_", false, false},           {"MALLOC_", false, false}};
 enum { VARIABLES = sizeof variables / sizeof *variables };
 
 /* Index of the row that a "NAME=value" matches; -1 for none. */

@@ -71,7 +71,8 @@ void as_check_cpuset(const as_doctor_view *v, as_finding *f) {
     if (f->status == AS_FIT_OK)
         return;
     if (v->container)
-        as_remedy(f, "to have the machine alone: docker run --cpuset-cpus 0-%d, and nothing else on the host", online - 1);
+        as_remedy(f, "to have the machine alone: docker run --cpuset-cpus 0-%d, and nothing else on the host",
+                  online - 1);
     else
         as_remedy(f, "to have the machine alone: start without taskset, cpuset or a job's share (taskset -cp $$ shows "
                      "it)");

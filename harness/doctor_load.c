@@ -192,5 +192,6 @@ void as_check_pressure(const as_doctor_view *v, as_finding *f) {
     }
     as_found(f, over ? AS_FIT_WARNING : AS_FIT_OK, "%s of the last 10 s", text);
     if (over)
-        as_remedy(f, "wait or stop other work until cat /proc/pressure/* shows avg10 below 10 (cpu, io) and 1 (memory)");
+        as_remedy(f,
+                  "wait or stop other work until cat /proc/pressure/* shows avg10 below 10 (cpu, io) and 1 (memory)");
 }

@@ -8,7 +8,7 @@
 
 static const double MIB = 1048576;
 static const double UNFIT_BYTES = 256 * 1048576.0, SMALL_BYTES = 2048 * 1048576.0; /* as of a cgroup's limit */
-static const double SMALL_SHARE = 0.10;    /* of the machine's memory */
+static const double SMALL_SHARE = 0.10;                                            /* of the machine's memory */
 static const double RESERVED_SHARE = 0.10; /* of the machine's memory, in unused huge pages */
 enum { EAGER_SWAPPINESS = 10 };
 
@@ -23,9 +23,9 @@ void as_check_memory_free(const as_doctor_view *v, as_finding *f) {
         return;
     }
     as_found(f,
-             left < UNFIT_BYTES                                ? AS_FIT_UNFIT
+             left < UNFIT_BYTES                               ? AS_FIT_UNFIT
              : left < SMALL_BYTES || left < SMALL_SHARE * all ? AS_FIT_WARNING
-                                                               : AS_FIT_OK,
+                                                              : AS_FIT_OK,
              "%.0f of %.0f MiB", left / MIB, all / MIB);
     if (f->status != AS_FIT_OK)
         as_remedy(f, "end what holds memory (ps -e -o rss,comm --sort -rss | head)");

@@ -1,6 +1,6 @@
 /* Counters of the machine at one moment: /proc/stat, /proc/interrupts, /proc/PID/stat, throttle counts, /proc/vmstat
  * and the cgroup (proc(5), admin-guide/cgroup-v2.rst). */
-#include "doctor.h"
+#include "doctor_internal.h"
 #include "process.h"
 #include "sysfile.h"
 
@@ -11,12 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static FILE *open_below(const char *sysroot, const char *path) {
-    char full[PATH_MAX];
-    const int n = snprintf(full, sizeof full, "%s%s", sysroot, path);
-    return n > 0 && (size_t)n < sizeof full ? fopen(full, "re") : NULL;
-}
 
 /* "cpuN user nice system idle iowait irq softirq steal guest guest_nice"; guest time is contained in user. */
 static void read_cpu_line(const char *line, as_doctor_sample *s) {
@@ -34,7 +28,7 @@ static void read_cpu_line(const char *line, as_doctor_sample *s) {
 }
 
 static void read_stat(const char *sysroot, as_doctor_sample *s) {
-    FILE *f = open_below(sysroot, "/proc/stat");
+    FILE *f = as_sysfile_open(sysroot, "/proc/stat");
     char *line = NULL;
     size_t room = 0;
     s->running = -1;
@@ -97,7 +91,7 @@ static void read_interrupt(char *line, const int *column, int columns, as_doctor
 }
 
 static void read_interrupts(const char *sysroot, const as_placement *p, as_doctor_sample *s) {
-    FILE *f = open_below(sysroot, "/proc/interrupts");
+    FILE *f = as_sysfile_open(sysroot, "/proc/interrupts");
     char *line = NULL;
     size_t room = 0;
     int column[AS_MAX_CPUS], columns = 0;
@@ -134,7 +128,7 @@ static bool read_process(const char *sysroot, long pid, as_process_time *out) {
     return true;
 }
 
-static int by_pid(const void *a, const void *b) {
+int as_doctor_by_pid(const void *a, const void *b) {
     const as_process_time *x = a, *y = b;
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
@@ -163,7 +157,7 @@ static void read_processes(const char *sysroot, as_doctor_sample *s) {
         closedir(dir);
     s->has_processes = s->n_processes > 0;
     if (s->has_processes)
-        qsort(s->process, (size_t)s->n_processes, sizeof *s->process, by_pid);
+        qsort(s->process, (size_t)s->n_processes, sizeof *s->process, as_doctor_by_pid);
 }
 
 /* ---- the rest ---- */
@@ -183,7 +177,7 @@ static void read_throttles(const char *sysroot, const as_placement *p, as_doctor
 }
 
 static void read_swapping(const char *sysroot, as_doctor_sample *s) {
-    FILE *f = open_below(sysroot, "/proc/vmstat");
+    FILE *f = as_sysfile_open(sysroot, "/proc/vmstat");
     char *line = NULL;
     size_t room = 0;
     while (f && getline(&line, &room, f) > 0)

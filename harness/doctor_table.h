@@ -72,8 +72,7 @@
       "a clock outside the processor is read by a system call, which costs up to microseconds")                        \
     X(aslr, AS_QUICK, "/proc/sys/kernel/randomize_va_space, /proc/self/personality",                                   \
       "without random layouts every launch repeats one layout's luck, and the interval hides it")                      \
-    X(preemption, AS_QUICK, "/proc/version, /sys/kernel/realtime",                                                     \
-      "a real-time kernel trades throughput for latency")                                                              \
+    X(preemption, AS_QUICK, "/proc/version, /sys/kernel/realtime", "a real-time kernel trades throughput for latency") \
     X(perf_events, AS_QUICK, "/proc/sys/kernel/perf_event_paranoid", "hardware counters cannot explain a case")        \
     X(environment, AS_QUICK, "names of environment variables that change libraries",                                   \
       "the library under test is not the one that others run")

@@ -27,9 +27,9 @@ static json_t *doctor(const char *const *words, int *code) {
 static const char *status_of(const json_t *report, const char *subject, const char *check) {
     size_t i;
     json_t *f;
-    json_array_foreach(json_object_get(report, "findings"), i, f)
-        if (strcmp(fake_text(f, "subject"), subject) == 0 && strcmp(fake_text(f, "check"), check) == 0)
-            return fake_text(f, "status");
+    json_array_foreach(json_object_get(report, "findings"), i,
+                       f) if (strcmp(fake_text(f, "subject"), subject) == 0 &&
+                              strcmp(fake_text(f, "check"), check) == 0) return fake_text(f, "status");
     return "";
 }
 
@@ -43,7 +43,10 @@ static void expect(const char *const *words, int code, const char *subject, cons
     json_t *report = doctor(words, &got);
     if (code >= 0) /* -1: what the host's load decides */
         assert_int_equal(got, code);
-    assert_string_equal(status_of(report, subject, check), status);
+    if (status)
+        assert_string_equal(status_of(report, subject, check), status);
+    else /* what the host decides */
+        assert_true(strlen(status_of(report, subject, check)) > 0);
     json_decref(report);
 }
 
@@ -55,7 +58,7 @@ static void findings_of_the_device_are_told(void **state) {
     expect(DOCTOR("--device", "cpu,fake"), -1, "fake0", "fake_check", "note");
     expect(DOCTOR(NULL), -1, "fake0", "present", "ok");
     expect(DOCTOR("--device", "cpu"), -1, "fake0", "present", "");
-    expect(DOCTOR("--device", "cpu"), -1, "host", "aslr", "ok");
+    expect(DOCTOR("--device", "cpu"), -1, "host", "aslr", NULL);
 }
 
 static void unfit_is_3_where_it_was_asked_for(void **state) {
@@ -89,7 +92,7 @@ static void broken_and_crashing_drivers_are_survived(void **state) {
     set("1", "crash");
     expect(DOCTOR("--device", "fake0"), 3, "drivers", "present", "unfit");
     expect(DOCTOR(NULL), 4, "drivers", "present", "warning");
-    expect(DOCTOR(NULL), 4, "host", "aslr", "ok"); /* the rest is told all the same */
+    expect(DOCTOR(NULL), 4, "host", "aslr", NULL);                   /* the rest is told all the same */
     expect(DOCTOR("--device", "cpu"), -1, "drivers", "present", ""); /* not asked, not started */
 }
 

@@ -27,9 +27,9 @@ typedef struct as_gpu_health {
     int compute_mode; /* nvmlComputeMode_t: 0 default, 1 exclusive thread, 2 prohibited, 3 exclusive process */
     int graphics_processes, utilization_percent, virtualization; /* the last: nvmlGpuVirtualizationMode_t */
     double memory_total_bytes, memory_free_bytes, bar1_total_bytes;
-    double slowdown_c, margin_c; /* temperature at which clocks are cut; degrees left until then */
-    int driver_cuda, runtime_cuda; /* 13000 for 13.0 */
-    const char *visible_devices;   /* CUDA_VISIBLE_DEVICES; NULL where it is not set */
+    double slowdown_c, margin_c;      /* temperature at which clocks are cut; degrees left until then */
+    int driver_cuda, runtime_cuda;    /* 13000 for 13.0 */
+    const char *visible_devices;      /* CUDA_VISIBLE_DEVICES; NULL where it is not set */
     char variables[160], harmful[80]; /* names of set variables that change or spoil execution */
 } as_gpu_health;
 

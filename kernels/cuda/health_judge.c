@@ -4,15 +4,15 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 static const double MIB = 1048576;
-static const double CAPPED = 0.99;               /* of the maximum: rounding of settings is no cap */
-static const double MARGIN_C = 10;               /* until the slowdown threshold */
+static const double CAPPED = 0.99;                   /* of the maximum: rounding of settings is no cap */
+static const double MARGIN_C = 10;                   /* until the slowdown threshold */
 static const double CONTEXT_BYTES = 768 * 1048576.0; /* a context with eagerly loaded kernels, and the smallest cases */
-static const double MOSTLY_FREE = 0.5;           /* of the memory */
+static const double MOSTLY_FREE = 0.5;               /* of the memory */
 enum { IDLE_PERCENT = 5 };
 enum { MODE_EXCLUSIVE_THREAD = 1, MODE_PROHIBITED = 2, MODE_EXCLUSIVE_PROCESS = 3, VIRTUALIZATION_VGPU = 2 };
 
@@ -162,8 +162,9 @@ static void judge_throttle(const as_gpu_health *h, as_finding *f) {
     }
     as_found(f, s, "%s", names[0] ? names : h->now.throttle & AS_THROTTLE_IDLE ? "none: idle" : "none");
     if (s != AS_FIT_OK)
-        as_remedy(f, "wait until the GPU is idle and cool, then nvidia-smi -q -d PERFORMANCE -i %s; what stays is "
-                     "cooling, the supply (power brake, hardware slowdown) or a setting (see power_cap, sm_clock)",
+        as_remedy(f,
+                  "wait until the GPU is idle and cool, then nvidia-smi -q -d PERFORMANCE -i %s; what stays is "
+                  "cooling, the supply (power brake, hardware slowdown) or a setting (see power_cap, sm_clock)",
                   h->pci_bus_id);
 }
 
@@ -201,9 +202,9 @@ static void judge_ecc_errors(const as_gpu_health *h, as_finding *f) {
         return;
     }
     as_found(f,
-             h->uncorrected > 0                              ? AS_FIT_WARNING
+             h->uncorrected > 0                            ? AS_FIT_WARNING
              : h->corrected > 0 || h->uncorrected_ever > 0 ? AS_FIT_NOTE
-                                                             : AS_FIT_OK,
+                                                           : AS_FIT_OK,
              "uncorrected %lld, corrected %lld since the driver was loaded; ever %lld and %lld",
              (long long)h->uncorrected, (long long)h->corrected, (long long)h->uncorrected_ever,
              (long long)h->corrected_ever);
@@ -255,7 +256,7 @@ static void judge_vgpu(const as_gpu_health *h, as_finding *f) {
     }
     const bool shared = h->virtualization == VIRTUALIZATION_VGPU;
     as_found(f, shared ? AS_FIT_WARNING : AS_FIT_OK,
-             shared                 ? "a virtual GPU"
+             shared                   ? "a virtual GPU"
              : h->virtualization == 1 ? "a whole card, passed through to this guest"
                                       : "no");
     if (shared)
@@ -314,9 +315,9 @@ static void judge_gpu_memory(const as_gpu_health *h, as_finding *f) {
         return;
     }
     as_found(f,
-             left < CONTEXT_BYTES         ? AS_FIT_UNFIT
+             left < CONTEXT_BYTES       ? AS_FIT_UNFIT
              : left < MOSTLY_FREE * all ? AS_FIT_WARNING
-                                          : AS_FIT_OK,
+                                        : AS_FIT_OK,
              "%.0f of %.0f MiB free", left / MIB, all / MIB);
     if (f->status != AS_FIT_OK)
         as_remedy(f, "end what holds the memory (nvidia-smi lists it)");
@@ -332,8 +333,9 @@ static void judge_pcie_width(const as_gpu_health *h, as_finding *f) {
     }
     as_found(f, now < most ? AS_FIT_WARNING : AS_FIT_OK, "x%d of x%d", now, most);
     if (now < most)
-        as_remedy(f, "reseat the card and its riser, or another slot (sudo lspci -vv -s %s: LnkCap, LnkSta); unlike "
-                     "the generation the width does not fall when idle",
+        as_remedy(f,
+                  "reseat the card and its riser, or another slot (sudo lspci -vv -s %s: LnkCap, LnkSta); unlike "
+                  "the generation the width does not fall when idle",
                   h->pci_bus_id);
 }
 
@@ -349,12 +351,16 @@ static void judge_pcie_generation(const as_gpu_health *h, as_finding *f) {
              now == most ? AS_FIT_OK
              : idle      ? AS_FIT_NOTE
                          : AS_FIT_WARNING,
-             "%d of %d%s", now, most, now == most ? "" : idle ? ", read idle: it may rise under load" : ", in use");
+             "%d of %d%s", now, most,
+             now == most ? ""
+             : idle      ? ", read idle: it may rise under load"
+                         : ", in use");
     if (now == most)
         return;
     if (idle)
-        as_remedy(f, "read it under load: assay run --suite memcpy, and meanwhile nvidia-smi -q -i %s | grep -A 3 "
-                     "'PCIe Gen'; or see link.h2d in the result",
+        as_remedy(f,
+                  "read it under load: assay run --suite memcpy, and meanwhile nvidia-smi -q -i %s | grep -A 3 "
+                  "'PCIe Gen'; or see link.h2d in the result",
                   h->pci_bus_id);
     else
         as_remedy(f, "link speed \"auto\" in the firmware's setup; another slot or riser (sudo lspci -vv -s %s)",

@@ -182,9 +182,9 @@ static void append(char *list, size_t size, const char *name) {
 }
 
 void as_gpu_health_settings(as_gpu_health *h) {
-    static const char *const changes[] = {
-        "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_DEVICE_ORDER", "CUDA_MPS_PIPE_DIRECTORY", "NVIDIA_TF32_OVERRIDE",
-        "CUBLAS_WORKSPACE_CONFIG", "CUDA_CACHE_DISABLE"};
+    static const char *const changes[] = {"CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_DEVICE_ORDER",
+                                          "CUDA_MPS_PIPE_DIRECTORY",     "NVIDIA_TF32_OVERRIDE",
+                                          "CUBLAS_WORKSPACE_CONFIG",     "CUDA_CACHE_DISABLE"};
     static const char *const spoils[] = {"CUDA_LAUNCH_BLOCKING", "CUDA_FORCE_PTX_JIT", "CUDA_INJECTION64_PATH",
                                          "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"};
     h->visible_devices = getenv("CUDA_VISIBLE_DEVICES");

@@ -24,12 +24,10 @@
     X(compute_mode, AS_QUICK, "compute mode and compute processes",                                                    \
       "prohibited or taken, the device refuses a context")                                                             \
     X(processes, AS_QUICK, "compute and graphics processes", "they take turns with the measured kernels")              \
-    X(utilization, AS_QUICK, "utilization rates",                                                                      \
-      "something runs on the GPU, perhaps outside this container")                                                     \
+    X(utilization, AS_QUICK, "utilization rates", "something runs on the GPU, perhaps outside this container")         \
     X(gpu_memory, AS_QUICK, "memory info", "cases that do not fit are left out")                                       \
     X(pcie_width, AS_QUICK, "PCIe link width now and maximum", "copies to and from the host lose in proportion")       \
-    X(pcie_generation, AS_QUICK, "PCIe link generation now and maximum",                                               \
-      "each generation less halves the link")                                                                          \
+    X(pcie_generation, AS_QUICK, "PCIe link generation now and maximum", "each generation less halves the link")       \
     X(bar1, AS_QUICK, "BAR1 memory info, memory info", "a small BAR slows or forbids mapping by peers and the CPU")    \
     X(visible_devices, AS_QUICK, "CUDA_VISIBLE_DEVICES", "cuda0 may be another card than nvidia-smi's GPU 0")          \
     X(gpu_environment, AS_QUICK, "names of environment variables that change CUDA",                                    \

@@ -83,12 +83,11 @@ static const struct {
     {"/sys/fs/cgroup/box/cpu.stat", "usage_usec 1\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n"},
     {"/sys/fs/cgroup/box/memory.max", "max\n"},
     {"/sys/fs/cgroup/box/memory.current", "1000000\n"},
-    {"/proc/self/limits",
-     "Limit                     Soft Limit           Hard Limit           Units     \n"
-     "Max cpu time              unlimited            unlimited            seconds   \n"
-     "Max file size             unlimited            unlimited            bytes     \n"
-     "Max core file size        0                    unlimited            bytes     \n"
-     "Max locked memory         unlimited            unlimited            bytes     \n"},
+    {"/proc/self/limits", "Limit                     Soft Limit           Hard Limit           Units     \n"
+                          "Max cpu time              unlimited            unlimited            seconds   \n"
+                          "Max file size             unlimited            unlimited            bytes     \n"
+                          "Max core file size        0                    unlimited            bytes     \n"
+                          "Max locked memory         unlimited            unlimited            bytes     \n"},
     {"/proc/irq/36/smp_affinity_list", "8-15\n"},
     {"/proc/interrupts", "           CPU0       CPU3       CPU9\n"
                          " 36:          5          7     100000  PCI-MSI 1-edge      nvme0q1\n"
