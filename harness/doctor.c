@@ -44,17 +44,20 @@ void as_doctor_unreadable(const as_doctor_view *v, as_finding *f, const char *pa
     const bool forbidden = fd < 0 && (errno == EACCES || errno == EPERM);
     if (fd >= 0)
         close(fd);
+    const bool hidden = fd < 0 && !forbidden, both = v->container && v->virtual_machine;
     const char *why = fd >= 0              ? " says nothing that this check understands"
                       : forbidden          ? " may not be read by this user"
+                      : both               ? " is not there: the container or the hypervisor hides it"
                       : v->virtual_machine ? " is not there: the hypervisor does not show it to a guest"
                       : v->container       ? " is not there: the container hides it"
                                            : " is not there: this kernel or processor does not tell";
     as_found(f, AS_FIT_UNKNOWN, "%s%s", path, why);
     as_remedy(f, "%scat %s",
-              v->virtual_machine ? "on the hypervisor's host: "
-              : v->container     ? "on the host of this container: "
-              : forbidden        ? "sudo "
-                                 : "with /proc and /sys mounted, and a kernel that has it: ",
+              forbidden                      ? "sudo "
+              : hidden && v->container       ? "on the host of this container: "
+              : hidden && v->virtual_machine ? "on the hypervisor's host: "
+              : hidden                       ? "with /proc and /sys mounted, and a kernel that has it: "
+                                             : "see what it says: ",
               path);
 }
 
@@ -121,6 +124,11 @@ static double share(const as_doctor_view *v, int cpu, bool steal) {
 
 double as_doctor_busy(const as_doctor_view *v, int cpu) { return share(v, cpu, false); }
 double as_doctor_steal(const as_doctor_view *v, int cpu) { return share(v, cpu, true); }
+
+double as_doctor_limit(const as_doctor_view *v, double share) {
+    const double ticks = as_doctor_seconds(v) * (double)sysconf(_SC_CLK_TCK);
+    return ticks > 0 ? fmax(share, 1.5 / ticks) : share;
+}
 
 typedef struct consumer {
     const char *name;

@@ -219,7 +219,7 @@ void as_check_smt(const as_doctor_view *v, as_finding *f) {
     for (int i = 0; set && i < as_doctor_measured(v); i++)
         add_siblings(v, v->place->cpu[i], set, &s);
     hwloc_bitmap_free(set);
-    if (s.busiest >= 0 && s.load > SIBLING_LOAD) {
+    if (s.busiest >= 0 && s.load > as_doctor_limit(v, SIBLING_LOAD)) {
         as_found(f, AS_FIT_WARNING, "cpu%d, a sibling of a measured CPU, was busy for %.0f %% of the sample", s.busiest,
                  100 * s.load);
         as_remedy(f, "stop what runs there, or take idle cores with --cpus, or ");

@@ -25,7 +25,9 @@ int as_doctor_online(const as_doctor_view *v); /* CPUs of the machine; 0 unknown
 /* Share of the sample that a CPU was busy, or stolen; NaN where /proc/stat does not tell. */
 double as_doctor_busy(const as_doctor_view *v, int cpu);
 double as_doctor_steal(const as_doctor_view *v, int cpu);
-double as_doctor_seconds(const as_doctor_view *v);  /* length of the sample */
+double as_doctor_seconds(const as_doctor_view *v); /* length of the sample */
+/* `share` of the sample, but never a single tick of /proc/stat: one may have been gathered before it. */
+double as_doctor_limit(const as_doctor_view *v, double share);
 int as_doctor_by_pid(const void *a, const void *b); /* order of as_process_time */
 /* The processes that used most CPU time: "stress 98 %, python3 12 %" (100 %: one CPU); "" if none used 1 %. */
 void as_doctor_consumers(const as_doctor_view *v, char *out, size_t size);

@@ -31,7 +31,7 @@ static void idle_cpus(const as_doctor_view *v, char *out, size_t size) {
     int idle = 0;
     out[0] = '\0';
     for (int i = 0; set && i < v->place->cpus; i++)
-        if (as_doctor_busy(v, v->place->cpu[i]) <= MEASURED_LOAD) {
+        if (as_doctor_busy(v, v->place->cpu[i]) <= as_doctor_limit(v, MEASURED_LOAD)) {
             hwloc_bitmap_set(set, (unsigned)v->place->cpu[i]);
             idle++;
         }
@@ -56,7 +56,7 @@ void as_check_cpu_load(const as_doctor_view *v, as_finding *f) {
             busiest = v->place->cpu[i];
         }
     }
-    as_found(f, most > MEASURED_LOAD ? AS_FIT_WARNING : AS_FIT_OK,
+    as_found(f, most > as_doctor_limit(v, MEASURED_LOAD) ? AS_FIT_WARNING : AS_FIT_OK,
              "busiest measured CPU, cpu%d: %.0f %% of the sample; mean of %d: %.1f %%", busiest, 100 * most,
              as_doctor_measured(v), 100 * sum / as_doctor_measured(v));
     if (f->status == AS_FIT_OK)
@@ -137,9 +137,9 @@ void as_check_steal(const as_doctor_view *v, as_finding *f) {
     }
     const double history = steal_since_boot(v);
     as_found(f,
-             most > STEAL      ? AS_FIT_WARNING
-             : history > STEAL ? AS_FIT_NOTE
-                               : AS_FIT_OK,
+             most > as_doctor_limit(v, STEAL) ? AS_FIT_WARNING
+             : history > STEAL                ? AS_FIT_NOTE
+                                              : AS_FIT_OK,
              "cpu%d: %.1f %% of the sample; since boot %.1f %% of the time that the measured CPUs were wanted", worst,
              100 * most, 100 * history);
     if (f->status != AS_FIT_OK)

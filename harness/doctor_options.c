@@ -56,7 +56,7 @@ static as_status parse_words(as_doctor_options *o, int argc, char **argv, as_err
             *(bool *)((char *)o + row->at) = true;
             continue;
         }
-        const char *value = equals ? equals + 1 : i + 1 < argc && strncmp(argv[i + 1], "--", 2) ? argv[++i] : "";
+        const char *value = equals ? equals + 1 : i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0 ? argv[++i] : "";
         if (!*value)
             return as_fail(e, AS_EUSAGE, "--%s needs a value: %s", row->name, row->argument);
         *(const char **)((char *)o + row->at) = value;

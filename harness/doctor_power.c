@@ -39,10 +39,10 @@ static double trip_point(const as_doctor_view *v, const char *zone) {
     double lowest = NAN;
     for (int k = 0; k < 16; k++) {
         char path[192], type[32], text[32];
-        snprintf(path, sizeof path, "/sys/class/thermal/%s/trip_point_%d_type", zone, k);
+        snprintf(path, sizeof path, "/sys/class/thermal/%.64s/trip_point_%d_type", zone, k);
         if (!as_sysfile_read(v->sysroot, path, type, sizeof type))
             break;
-        snprintf(path, sizeof path, "/sys/class/thermal/%s/trip_point_%d_temp", zone, k);
+        snprintf(path, sizeof path, "/sys/class/thermal/%.64s/trip_point_%d_temp", zone, k);
         if (strcmp(type, "active") == 0 || !as_sysfile_read(v->sysroot, path, text, sizeof text))
             continue;
         const double c = (double)strtol(text, NULL, 10) * 1e-3;

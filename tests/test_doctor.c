@@ -210,6 +210,24 @@ static void busy_cpu_is_named_with_who_keeps_it_busy(void **state) {
     doctor_machine_free(&m);
 }
 
+static void one_tick_is_no_load(void **state) {
+    (void)state;
+    doctor_machine m;
+    doctor_machine_init(&m);
+    for (int ticks = 1; ticks <= 2; ticks++) {
+        doctor_write_stat(&m, 0, 0, 1000, 0);
+        doctor_begin(&m);
+        for (int i = 0; i < DOCTOR_CPUS; i++)
+            m.before.cpu[i].idle += 90; /* 10 ticks are left: a sample of 100 ms */
+        doctor_write_stat(&m, 3, ticks, 1000 - ticks, 0);
+        doctor_end(&m);
+        m.after.at_ns = 100000000;
+        const as_finding f = doctor_look(&m, "cpu_load");
+        expect(&f, ticks == 1 ? AS_FIT_OK : AS_FIT_WARNING, ticks == 1 ? "10 %" : "20 %", "");
+    }
+    doctor_machine_free(&m);
+}
+
 static void busy_sibling_is_found(void **state) {
     (void)state;
     doctor_machine m;
@@ -440,6 +458,7 @@ int main(void) {
         cmocka_unit_test(each_fault_is_found_with_its_remedy),
         cmocka_unit_test(no_check_is_without_a_fault),
         cmocka_unit_test(busy_cpu_is_named_with_who_keeps_it_busy),
+        cmocka_unit_test(one_tick_is_no_load),
         cmocka_unit_test(busy_sibling_is_found),
         cmocka_unit_test(steal_is_told_now_and_since_boot),
         cmocka_unit_test(swapping_and_eager_swap),
