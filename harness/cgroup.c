@@ -5,6 +5,7 @@
 #include "sysfile.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,15 +26,9 @@ static bool has_word(const char *list, const char *word) {
     return false;
 }
 
-static FILE *open_below(const char *sysroot, const char *path) {
-    char full[PATH_MAX];
-    int n = snprintf(full, sizeof full, "%s%s", sysroot, path);
-    return n > 0 && (size_t)n < sizeof full ? fopen(full, "re") : NULL;
-}
-
 /* The line "id:controllers:path" of this controller; v2's is "0::path". */
 static bool group_of(const char *sysroot, const char *controller, bool v2, char *out, size_t size) {
-    FILE *f = open_below(sysroot, "/proc/self/cgroup");
+    FILE *f = as_sysfile_open(sysroot, "/proc/self/cgroup");
     char *line = NULL;
     size_t room = 0;
     bool found = false;
@@ -56,7 +51,7 @@ static bool group_of(const char *sysroot, const char *controller, bool v2, char 
 
 /* mountinfo: id parent dev root mount options ... - type source super-options */
 static bool mount_of(const char *sysroot, const char *controller, bool v2, char *root, char *mount, size_t size) {
-    FILE *f = open_below(sysroot, "/proc/self/mountinfo");
+    FILE *f = as_sysfile_open(sysroot, "/proc/self/mountinfo");
     char *line = NULL;
     size_t room = 0;
     bool found = false;
@@ -130,10 +125,22 @@ static uint64_t reclaimable(const char *sysroot, const group_dir *g) {
     return 0;
 }
 
+/* "some avg10=0.64 avg60=..." of this group alone: those above it include other people's work. */
+static double memory_pressure(const char *sysroot, const group_dir *g) {
+    char text[256];
+    double percent;
+    if (!group_file(sysroot, g, "memory.pressure", text, sizeof text))
+        return NAN;
+    const char *p = strstr(text, "some avg10=");
+    return p && as_sysfile_decimal(p + strlen("some avg10="), NULL, &percent) ? percent : NAN;
+}
+
 static void read_memory(const char *sysroot, as_cgroup *out) {
     group_dir g;
     if (!find_controller(sysroot, "memory", &g))
         return;
+    out->memory_known = true; /* a v2 root has no memory.max: no limit */
+    out->memory_pressure = memory_pressure(sysroot, &g);
     do {
         uint64_t limit, used = 0;
         if (!group_uint(sysroot, &g, g.v2 ? "memory.max" : "memory.limit_in_bytes", &limit))
@@ -151,13 +158,41 @@ static void read_memory(const char *sysroot, as_cgroup *out) {
     } while (parent(&g));
 }
 
+/* A number of cpu.stat, "name value" a line; false if it is not there. */
+static bool stat_number(const char *text, const char *name, uint64_t *out) {
+    const size_t n = strlen(name);
+    for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL)
+        if (strncmp(line, name, n) == 0 && line[n] == ' ') {
+            *out = strtoull(line + n, NULL, 10);
+            return true;
+        }
+    return false;
+}
+
+static void read_throttling(const char *sysroot, const group_dir *g, as_cgroup *out) {
+    char text[1024];
+    uint64_t periods = 0, time = 0;
+    if (!group_file(sysroot, g, "cpu.stat", text, sizeof text) || !stat_number(text, "nr_throttled", &periods))
+        return;
+    const bool v2 = stat_number(text, "throttled_usec", &time);
+    if (!v2)
+        (void)stat_number(text, "throttled_time", &time); /* ns */
+    out->throttle_known = true;
+    if (periods >= out->throttled_periods) {
+        out->throttled_periods = periods;
+        out->throttled_s = (double)time * (v2 ? 1e-6 : 1e-9);
+    }
+}
+
 static void read_quota(const char *sysroot, as_cgroup *out) {
     group_dir g;
     if (!find_controller(sysroot, "cpu", &g))
         return;
+    out->cpu_known = true; /* a v2 root has no cpu.max: no limit */
     do {
         uint64_t quota = 0, period = 0;
         char text[64];
+        read_throttling(sysroot, &g, out);
         if (g.v2) {
             char *end;
             if (!group_file(sysroot, &g, "cpu.max", text, sizeof text)) /* "max 100000" or "150000 100000" */
@@ -191,6 +226,7 @@ static void read_cpuset(const char *sysroot, as_cgroup *out) {
 void as_cgroup_read(const char *sysroot, as_cgroup *out) {
     memset(out, 0, sizeof *out);
     out->memory_free_bytes = UINT64_MAX;
+    out->memory_pressure = NAN;
     read_memory(sysroot, out);
     read_quota(sysroot, out);
     read_cpuset(sysroot, out);

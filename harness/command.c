@@ -1,5 +1,6 @@
 /* The command: `assay COMMAND [OPTION]...`. Only here is an exit code decided. */
 #include "build_info.h"
+#include "doctor.h"
 #include "journal.h"
 #include "plan.h"
 #include "run.h"
@@ -126,6 +127,11 @@ static int probe(const as_registry *registry, int argc, char **argv) {
     return as_probe_child(registry);
 }
 
+static int health(const as_registry *registry, int argc, char **argv) {
+    (void)argc, (void)argv;
+    return as_doctor_child(registry);
+}
+
 static const struct command {
     const char *name;
     const char *help; /* NULL: internal, a process of the run */
@@ -134,12 +140,14 @@ static const struct command {
     {"list", "suites, variants and axes (--json for tools)", with_options},
     {"run", "run the plan: verify, measure, record one JSON", with_options},
     {"verify", "check every kernel's output, measure nothing", with_options},
+    {"doctor", "what on this machine would spoil results, and the remedy; changes nothing", as_doctor_main},
     {"report", "make an HTML report of results: assay report RESULT... -o DIR [--lang zh]", in_python},
     {"validate", "check results against the schema and recompute their figures", in_python},
     {"compare", "slower, faster, same or inconclusive, case by case: assay compare BASE NEW", in_python},
     {"claims", "judge written claims: assay claims FILE RESULT...", in_python},
     {"__worker", NULL, worker},
     {"__probe", NULL, probe},
+    {"__health", NULL, health},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

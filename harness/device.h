@@ -84,6 +84,10 @@ struct as_device_driver {
     /* Compares two such readings: adds reasons ("throttled: power cap", "clocks moved", "other processes on
      * the GPU") as strings to `flags` (a JSON array). */
     void (*judge)(const struct json_t *before, const struct json_t *after, struct json_t *flags);
+
+    /* What about the device would spoil results: new array of findings (as_finding_json) for `assay doctor`. Called in
+     * a process of its own after `count`, on a device that is not opened; it makes no context. NULL: nothing to tell. */
+    struct json_t *(*health)(int index);
 };
 
 /* The host as a device. */

@@ -25,10 +25,15 @@ as_status as_place_resolve_in(hwloc_topology_t t, hwloc_const_bitmap_t allowed, 
 
 /* Limits of this process's cgroup, v2 or v1: the tightest on the way up to the root of what is mounted. */
 typedef struct as_cgroup {
-    uint64_t memory_limit_bytes; /* 0: none */
-    uint64_t memory_free_bytes;  /* left below the tightest limit, page cache counted as free; UINT64_MAX: no limit */
-    double cpu_quota;            /* in CPUs; 0: none */
-    char cpuset[256];            /* CPUs of the cgroup, else those online; "" if unknown */
+    uint64_t memory_limit_bytes;  /* 0: none */
+    uint64_t memory_free_bytes;   /* left below the tightest limit, page cache counted as free; UINT64_MAX: no limit */
+    double cpu_quota;             /* in CPUs; 0: none */
+    char cpuset[256];             /* CPUs of the cgroup, else those online; "" if unknown */
+    bool cpu_known, memory_known; /* that controller is there */
+    bool throttle_known;          /* cpu.stat could be read; then since the group was made, of the group and those */
+    uint64_t throttled_periods;   /* above it, the most: periods in which it was paused, */
+    double throttled_s;           /* and for how long */
+    double memory_pressure;       /* percent of the last 10 s in which some task waited for memory; NaN unknown */
 } as_cgroup;
 
 void as_cgroup_read(const char *sysroot, as_cgroup *out);

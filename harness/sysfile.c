@@ -8,6 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+FILE *as_sysfile_open(const char *sysroot, const char *path) {
+    char full[PATH_MAX];
+    const int n = snprintf(full, sizeof full, "%s%s", sysroot, path);
+    return n > 0 && (size_t)n < sizeof full ? fopen(full, "re") : NULL;
+}
+
 bool as_sysfile_read(const char *sysroot, const char *path, char *text, size_t size) {
     char full[PATH_MAX];
     text[0] = '\0';

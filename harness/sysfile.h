@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
+/* sysroot + path for reading line by line; NULL if it cannot be opened. Closed by the caller. */
+FILE *as_sysfile_open(const char *sysroot, const char *path);
 /* First size - 1 bytes of sysroot + path, without trailing white space; false (and "") if missing or empty. */
 bool as_sysfile_read(const char *sysroot, const char *path, char *text, size_t size);
 /* A file that holds one unsigned decimal number and nothing else. */

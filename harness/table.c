@@ -102,6 +102,6 @@ void as_print_table(const as_run_state *s, bool verify_only) {
     if (!verify_only && sum.suspect)
         fprintf(stderr,
                 "warning: %d cases are suspect (%d have not converged); give more time with --budget, or look at their "
-                "reasons above\n",
+                "reasons above; `assay doctor` tells what disturbs this machine\n",
                 sum.suspect, sum.unconverged);
 }

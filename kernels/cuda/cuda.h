@@ -15,6 +15,8 @@ extern const as_device_driver as_cuda_driver;
 /* The driver's `counters` and `judge`; counters.c states the rules. */
 struct json_t *as_cuda_counters(as_device *d);
 void as_cuda_judge(const struct json_t *before, const struct json_t *after, struct json_t *flags);
+/* The driver's `health`; health_judge.c states the rules. */
+struct json_t *as_cuda_health(int index);
 
 #ifdef __cplusplus
 }

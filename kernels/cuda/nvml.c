@@ -252,3 +252,6 @@ void as_nvml_read(as_nvml *n, as_nvml_reading *out) {
     out->thermal_violation_ns = last[Q_THERMAL_VIOLATION].value;
     out->processes = isnan(last[Q_PROCESSES].value) ? -1 : (int)last[Q_PROCESSES].value;
 }
+
+void *as_nvml_find(const as_nvml *n, const char *name) { return find(n->library, name); }
+void *as_nvml_handle(const as_nvml *n) { return n->device; }

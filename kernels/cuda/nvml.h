@@ -50,6 +50,10 @@ typedef struct as_nvml_reading {
  * everything, and a single query that the driver answers slowly can still exceed the 2 ms. */
 void as_nvml_read(as_nvml *n, as_nvml_reading *out); /* n may be NULL: all unknown */
 
+/* For files that read more: an entry point of the library (NULL where this driver has none), and NVML's handle. */
+void *as_nvml_find(const as_nvml *n, const char *name);
+void *as_nvml_handle(const as_nvml *n);
+
 #ifdef __cplusplus
 }
 #endif

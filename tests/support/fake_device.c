@@ -1,5 +1,6 @@
 #include "fake_device.h"
 
+#include "finding.h"
 #include "process.h"
 
 #include <jansson.h>
@@ -216,6 +217,26 @@ static void fake_judge(const json_t *before, const json_t *after, json_t *flags)
     (void)before, (void)after, (void)flags; /* this device is never disturbed */
 }
 
+/* FAKE_HEALTH=ok|note|unknown|warning|unfit|crash; a warning counts from publish on. */
+static json_t *fake_health(int index) {
+    static const as_check_rule rule = {"fake_check", "a variable of the test", "so that it can be tested", AS_PUBLISH};
+    static const as_fitness kinds[] = {AS_FIT_OK, AS_FIT_NOTE, AS_FIT_UNKNOWN, AS_FIT_WARNING, AS_FIT_UNFIT};
+    const char *wanted = setting("FAKE_HEALTH", "ok");
+    char subject[24];
+    as_finding f = {.rule = &rule};
+    if (strcmp(wanted, "crash") == 0)
+        abort();
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(wanted, as_fitness_name(kinds[i])) == 0)
+            as_found(&f, kinds[i], "FAKE_HEALTH is %s", wanted);
+    if (f.status != AS_FIT_OK)
+        as_remedy(&f, "set FAKE_HEALTH to ok");
+    snprintf(subject, sizeof subject, "fake%d", index);
+    json_t *list = json_array();
+    json_array_append_new(list, as_finding_json(&f, subject));
+    return list;
+}
+
 const as_device_driver fake_driver = {
     .kind = "fake",
     .count = fake_count,
@@ -241,4 +262,5 @@ const as_device_driver fake_driver = {
     .graph_destroy = fake_graph_destroy,
     .counters = fake_counters,
     .judge = fake_judge,
+    .health = fake_health,
 };
