@@ -1,9 +1,9 @@
 """A store of nights: one folder for each machine, driver and toolkit. Formats: docs/nightly.md.
 
-    STORE/KEY/machine.json        what the key stands for
-    STORE/KEY/history.jsonl       one line a night: case to value and interval, or to its failure
-    STORE/KEY/results/*.json.gz   the whole result of each night
-    STORE/KEY/baseline.jsonl      acceptances, the last one holds; STORE/KEY/baseline/*.json.gz their results
+STORE/KEY/machine.json        what the key stands for
+STORE/KEY/history.jsonl       one line a night: case to value and interval, or to its failure
+STORE/KEY/results/*.json.gz   the whole result of each night
+STORE/KEY/baseline.jsonl      acceptances, the last one holds; STORE/KEY/baseline/*.json.gz their results
 """
 
 from __future__ import annotations

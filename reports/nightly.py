@@ -112,7 +112,9 @@ def _compare(found: Verdict, before: list, thresholds, repeat) -> None:
         usable = [t for t in thresholds if _matches(t, base, tonight.side)]
         found.comparison = compare(base, tonight.side, usable, known)
     except InputProblem as problem:
-        found.blind = f"the baseline cannot be compared with: {problem}".replace("pass --force-mixed to", "accept a new")
+        found.blind = f"the baseline cannot be compared with: {problem}".replace(
+            "pass --force-mixed to", "accept a new"
+        )
         return
     found.suspects = [row for row in found.comparison.rows if row.verdict == "slower"]
     if found.suspects and repeat is not None:

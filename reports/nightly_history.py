@@ -127,11 +127,11 @@ def noise(series: dict, base: stored.Calibration | None, identity: dict, count: 
     if not rows:
         middle |= {"session_sd": ASSUMED_SD, "session_degrees_of_freedom": ASSUMED_FREEDOM}
         note = (
-            f"{count} earlier nights and no calibration: nights are taken to differ by {100 * ASSUMED_SD:g}%, so that "
-            f"only large changes are called; {changes.FEWEST_NIGHTS} nights or `assay calibrate` sharpen it"
+            f"{counted(count, 'earlier night')} and no calibration: nights are taken to differ by "
+            f"{100 * ASSUMED_SD:g}%, so that only large changes are called; {changes.FEWEST_NIGHTS} nights or `assay calibrate` sharpen it"
         )
     if base is None:
-        return stored.Calibration(Path(f"from {count} nights"), identity, middle, rows), note
+        return stored.Calibration(Path(f"from {counted(count, 'night')}"), identity, middle, rows), note
     kept = {key: middle[key] for key in stored.OPTIONAL}
     cases = {case: row | kept for case, row in base.cases.items()}
     for case, row in rows.items():
@@ -177,6 +177,11 @@ def chance(one: Series | None, nights: list, accepted: datetime, value: float, c
     return min(1.0, cases * float(scipy_stats.t.sf(worse / error, segments.freedom)))
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 night`, `2 nights`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def remarks(nights: list, series: dict, shifts: list) -> list:
     """What is odd about the history as a whole."""
     out = []
@@ -184,17 +189,25 @@ def remarks(nights: list, series: dict, shifts: list) -> list:
     twice = [day for day, count in days.items() if count > 1]
     if twice:
         shown = ", ".join(map(str, twice[-3:]))
-        out.append(f"{len(twice)} dates have more than one night ({shown}): each counts as a night of its own")
+        out.append(
+            f"{counted(len(twice), 'date')} with more than one night ({shown}): each counts as a night of its own"
+        )
     if nights:
         first, last = min(days), max(days)
         gone = [d for i in range((last - first).days) if (d := first + timedelta(days=i)) not in days]
         if gone:
-            out.append(f"{len(gone)} dates between {first} and {last} have no night, the last of them {gone[-1]}")
+            out.append(
+                f"{counted(len(gone), 'date')} between {first} and {last} without a night, the last of them {gone[-1]}"
+            )
         known, absent = nights[-1].cases, []
         if len(nights) > 1:
             absent = [case for case in nights[-2].cases if case not in known]
             fresh = [case for case in known if not any(case in night.cases for night in nights[:-1])]
-            out += [f"{len(x)} cases {what}: {_some(x)}" for x, what in ((absent, "vanished"), (fresh, "appeared")) if x]
+            out += [
+                f"{counted(len(x), 'case')} {what}: {_some(x)}"
+                for x, what in ((absent, "vanished"), (fresh, "appeared"))
+                if x
+            ]
     enough = sum(1 for one in series.values() if len(one.values) >= changes.FEWEST_NIGHTS)
     for date, count in Counter(s.date for s in shifts if s.state in ("alert", "better")).items():
         if enough > 1 and count / enough > TOGETHER:

@@ -10,7 +10,7 @@ from . import compare_output
 from .changes import FEWEST_NIGHTS
 from .errors import visible
 from .nightly import Verdict
-from .nightly_history import Shift
+from .nightly_history import Shift, counted
 from .tables import aligned, markdown_table, markdown_text
 from .units import quantity
 
@@ -58,8 +58,8 @@ def head_lines(found: Verdict) -> list:
     launches = f", {tonight.launches} launches" if tonight else ""
     commit = (last.commit or "unknown")[:12]
     dirty = ", dirty build: it cannot become a baseline" if tonight and tonight.context["assay"].get("dirty") else ""
-    night = f"{last.date:%Y-%m-%d %H:%M} UTC, commit {commit}, {len(last.cases)} cases{launches}{dirty}"
-    out.append(("night", f"{night}; {len(found.nights)} nights in the history"))
+    night = f"{last.date:%Y-%m-%d %H:%M} UTC, commit {commit}, {counted(len(last.cases), 'case')}{launches}{dirty}"
+    out.append(("night", f"{night}; {counted(len(found.nights), 'night')} in the history"))
     if found.base:
         out.append(("baseline", f"{found.base.date:%Y-%m-%d}, {(found.base.commit or 'unknown')[:12]}: {_why(found)}"))
     out.append(("compared", compare_output.summary(found.comparison) if found.comparison else f"no: {found.blind}"))
@@ -67,7 +67,7 @@ def head_lines(found: Verdict) -> list:
     again += f", {len(found.usual)} of them no more than other nights" if found.usual else ""
     out += [("suspects", again)] if found.suspects else []
     count = len(found.alerts())
-    out.append(("alerts", f"{count} case{'s' if count != 1 else ''}" if count else "none"))
+    out.append(("alerts", counted(count, "case") if count else "none"))
     return out
 
 

@@ -37,7 +37,9 @@ def repeater(options: list, folder: Path):
         print(f"{len(names)} cases look slower: measuring them once more, {seconds} s of budget", flush=True)
         done = subprocess.run(words, stdout=subprocess.DEVNULL, check=False)
         if not out.is_file():
-            raise EnvironmentProblem(f"the suspects could not be measured again: assay run ended with {done.returncode}")
+            raise EnvironmentProblem(
+                f"the suspects could not be measured again: assay run ended with {done.returncode}"
+            )
         return out
 
     return measure

@@ -2,8 +2,8 @@
 
 python tests/python/make_history.py DIR [NIGHTS [SEED]]
 
-DIR/store holds all nights but the last and an accepted baseline, DIR/tonight.json is the last night, DIR/repeat.json the
-same measured once more. Try: ci/nightly --result DIR/tonight.json --repeat DIR/repeat.json --store DIR/store
+DIR/store holds all nights but the last and an accepted baseline, DIR/tonight.json is the last night, DIR/repeat.json
+the same measured once more. Try: ci/nightly --result DIR/tonight.json --repeat DIR/repeat.json --store DIR/store
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ STEADY = 20
 DISTURBED = "memcpy/disturbed_tonight/bytes:4096/dev:cpu"
 
 
+def _always(*_) -> float:
+    return 1.0
+
+
 def _tonight(night: int, last: int) -> float:
     return SLOW if night == last else 1.0
 
@@ -48,9 +52,9 @@ CASES = {
     "memcpy/outlier/bytes:4096/dev:cpu": (5e5, lambda n, _: OUTLIER if n == OUTLIER_AT else 1.0, None),
     "memcpy/slower_tonight/bytes:4096/dev:cpu": (6e5, _tonight, None),
     DISTURBED: (7e5, _tonight, None),
-    "memcpy/appears/bytes:4096/dev:cpu": (8e5, lambda n, _: 1.0, range(20, 10_000)),
-    "memcpy/vanishes/bytes:4096/dev:cpu": (9e5, lambda n, _: 1.0, range(50)),
-} | {f"launch/steady/chain:{i}/dev:cpu": (1e5 * (i + 1), lambda n, _: 1.0, None) for i in range(STEADY)}
+    "memcpy/appears/bytes:4096/dev:cpu": (8e5, _always, range(20, 10_000)),
+    "memcpy/vanishes/bytes:4096/dev:cpu": (9e5, _always, range(50)),
+} | {f"launch/steady/chain:{i}/dev:cpu": (1e5 * (i + 1), _always, None) for i in range(STEADY)}
 
 
 def _drawn(rng, time_ns: float) -> list:
@@ -74,9 +78,10 @@ def shifts_of_a_night(rng, night_sd: float = NIGHT_SD) -> dict:
 
 
 def result(index: int, cases: list, **changes) -> dict:
-    date = FIRST + timedelta(days=index)
-    build = launches.head()["context"]["assay"] | {"commit": hashlib.sha1(str(index).encode()).hexdigest(), "dirty": False}
-    made = launches.result(*cases, date=date.isoformat(), **({"assay": build} | changes))
+    commit = hashlib.sha1(str(index).encode()).hexdigest()
+    head = {"date": (FIRST + timedelta(days=index)).isoformat()}
+    head["assay"] = launches.head()["context"]["assay"] | {"commit": commit, "dirty": False}
+    made = launches.result(*cases, **(head | changes))
     made["plan"] |= {"launches": LAUNCHES, "profile": "quick", "budget_ns": 20 * 60 * 10**9}
     return made
 
