@@ -128,7 +128,8 @@ def noise(series: dict, base: stored.Calibration | None, identity: dict, count: 
         middle |= {"session_sd": ASSUMED_SD, "session_degrees_of_freedom": ASSUMED_FREEDOM}
         note = (
             f"{counted(count, 'earlier night')} and no calibration: nights are taken to differ by "
-            f"{100 * ASSUMED_SD:g}%, so that only large changes are called; {changes.FEWEST_NIGHTS} nights or `assay calibrate` sharpen it"
+            f"{100 * ASSUMED_SD:g}%, so that only large changes are called; {changes.FEWEST_NIGHTS} nights or "
+            "`assay calibrate` sharpen it"
         )
     if base is None:
         return stored.Calibration(Path(f"from {counted(count, 'night')}"), identity, middle, rows), note
