@@ -10,7 +10,7 @@ from pathlib import Path
 from . import baseline, history, nightly_history
 from . import calibration as stored
 from .compare import Comparison, centre, compare
-from .errors import InputProblem
+from .errors import EnvironmentProblem, InputProblem
 from .history import Folder, Night, Tonight
 from .nightly_history import RECENT
 from .readers import Side, read_side
@@ -38,6 +38,7 @@ class Verdict:
     shifts: list = field(default_factory=list)
     notes: list = field(default_factory=list)
     blind: str | None = None  # why there is no comparison
+    unable: bool = False  # the suspects could not be measured again
 
     @property
     def alerting(self) -> list:
@@ -61,6 +62,8 @@ class Verdict:
     def exit_code(self, strict: bool = False) -> int:
         if self.alerts():
             return 1
+        if self.unable:
+            return 3
         return 4 if strict and (self.blind or self.undecided) else 0
 
 
@@ -136,8 +139,9 @@ def _again(found: Verdict, base: Side, thresholds, known, repeat, series: dict, 
         part = _only(read_side(path), names)
         usable = [t for t in thresholds if _matches(t, _only(base, names), part)]
         found.repeat = compare(_only(base, names), part, usable, known)
-    except InputProblem as problem:
+    except (InputProblem, EnvironmentProblem) as problem:
         found.notes.append(f"the suspects could not be repeated: {problem}")
+        found.unable = isinstance(problem, EnvironmentProblem)
         return
     for row in found.repeat.rows:
         if row.verdict == "slower":

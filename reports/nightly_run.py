@@ -8,6 +8,7 @@ from pathlib import Path
 from .claims_run import find_command
 from .errors import EnvironmentProblem
 from .history import Tonight
+from .nightly_history import counted
 
 MORE = 2  # times the launches of the night
 LEAST_BUDGET_S = 30
@@ -34,7 +35,7 @@ def repeater(options: list, folder: Path):
         words = [command, "run", *options, "--profile", str(tonight.plan["profile"]), "--seed", tonight.context["seed"]]
         words += ["--cases", str(cases), "--launches", str(MORE * tonight.launches), "--budget", f"{seconds}s"]
         words += ["--ceilings", "off", "--quiet", "--out", str(out)]
-        print(f"{len(names)} cases look slower: measuring them once more, {seconds} s of budget", flush=True)
+        print(f"{counted(len(names), 'suspect')} to measure once more, {seconds} s of budget", flush=True)
         done = subprocess.run(words, stdout=subprocess.DEVNULL, check=False)
         if not out.is_file():
             raise EnvironmentProblem(

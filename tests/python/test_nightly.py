@@ -266,6 +266,15 @@ def test_suspects_are_measured_again_alike(judge, night, command, tmp_path, monk
     assert said[-1] == "a"
 
 
+def test_a_repeat_that_cannot_run_costs_no_summary(judge, night, command, tmp_path, monkeypatch):
+    accept(command, tmp_path, night(0, plain()))
+    monkeypatch.setenv("ASSAY_COMMAND", "/bin/false")
+    code, out, err = judge(night(1, plain(3)))
+    assert (code, err) == (3, "")
+    assert "assay run ended with 1" in out
+    assert "slower once, not repeated" in (the_folder(tmp_path) / "latest" / "summary.md").read_text(encoding="utf-8")
+
+
 def test_a_failed_case_that_had_a_number_alerts(judge, night, command, tmp_path):
     judge(night(0, plain(), launches.failed("b")))
     code, out, _ = judge(night(1, launches.failed("a"), launches.failed("b")))
