@@ -193,12 +193,11 @@ def _unpaired(name: str, found: Found, verdict: str, detail: str) -> Row:
         detail += f"; {found.status}: {found.reason}"
     row = Row(name, verdict, detail, found.unit, found.better)
     if found.status == "done":
-        setattr(row, "base" if verdict == "missing" else "new", centre(found))
+        setattr(row, "base" if verdict == "missing" else "new", _centre(found))
     return row
 
 
-def centre(found: Found) -> float:
-    """Geometric mean of the launches' medians."""
+def _centre(found: Found) -> float:
     logs = [math.log(x) for x in map(median, found.launches)]
     return math.exp(sum(logs) / len(logs))
 
@@ -241,9 +240,9 @@ def _estimate(found: Found, name: str, calibration) -> tuple:
 
 def _not_measured(row: Row, a: Found, b: Found) -> None:
     if a.status == "done":
-        row.base = centre(a)
+        row.base = _centre(a)
     if b.status == "done":
-        row.new = centre(b)
+        row.new = _centre(b)
     said = [f"{label}: {f.reason}" for label, f in (("BASE", a), ("NEW", b)) if f.status != "done"]
     row.detail = f"both: {a.reason}" if len(said) == 2 and a.reason == b.reason else "; ".join(said)
     if "failed" in (a.status, b.status):

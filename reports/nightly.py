@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import baseline, history, nightly_history
 from . import calibration as stored
-from .compare import Comparison, centre, compare
+from .compare import Comparison, compare
 from .errors import EnvironmentProblem, InputProblem
 from .history import Folder, Night, Tonight
 from .nightly_history import RECENT
 from .readers import Side, read_side
+from .verdicts import side_estimate
 
 # A night as bad as this one must be rarer, over all cases, than this share of nights. compare's 0.05 alone would call
 # one of equal cases slower every 20 nights, and a repetition minutes later shares what the night differs by.
@@ -145,7 +147,7 @@ def _again(found: Verdict, base: Side, thresholds, known, repeat, series: dict, 
         return
     for row in found.repeat.rows:
         if row.verdict == "slower":
-            value = centre(found.tonight.side.cases[row.id])
+            value = math.exp(side_estimate(found.tonight.side.cases[row.id].launches, None)[0])
             p = nightly_history.chance(series.get(row.id), before, found.base.date, value, len(base.cases))
             (found.confirmed if p is None or p <= ALERT_LEVEL else found.usual).append(row)
 

@@ -10,8 +10,8 @@ from .errors import EnvironmentProblem, InputProblem, visible
 NEEDS = ("numpy", "scipy", "matplotlib", "jinja2", "ruptures")
 EPILOG = (
     "exit codes: 0 no alert, also without a baseline; 1 a case is slower twice, has a change for the worse that no "
-    "baseline accepts, or failed and was measured before; 2 malformed input; 3 the environment, or suspects could not be measured again; 4 with --strict: "
-    "nothing was compared, or a case is undecided"
+    "baseline accepts, or failed and was measured before; 2 malformed input; 3 the environment, or the suspects could "
+    "not be measured again; 4 with --strict: nothing was compared, or a case is undecided"
 )
 
 

@@ -24,6 +24,8 @@ DETECTED = 0.95  # chance with which a change of the stated detectable effect is
 # Relative, with its degrees of freedom: what nights are taken to differ by before there are enough of them. A shared
 # virtual machine's medians wander by as much; a smaller guess would call its second night a regression.
 ASSUMED_SD, ASSUMED_FREEDOM = 0.05, 8.0
+SESSION = ("session_sd", "session_degrees_of_freedom")  # of a calibration: what the nights can tell
+ALL_KEYS = stored.FIELDS + stored.OPTIONAL
 TOGETHER = 0.5  # share of cases that change in one night above which the machine is suspected, not a kernel
 STATES = ("alert", "acknowledged", "undone", "old", "gone", "better")
 
@@ -122,7 +124,7 @@ def noise(series: dict, base: stored.Calibration | None, identity: dict, count: 
     if base is not None and base.fallback["session_sd"] is not None:
         return base, None
     rows = {case: row for case, one in series.items() if (row := _noise_row(one)) is not None}
-    middle = {key: _middle([row[key] for row in rows.values()]) for key in stored.FIELDS + stored.OPTIONAL}
+    middle = {key: _middle([row[key] for row in rows.values()]) for key in ALL_KEYS}
     note = None
     if not rows:
         middle |= {"session_sd": ASSUMED_SD, "session_degrees_of_freedom": ASSUMED_FREEDOM}
@@ -133,10 +135,10 @@ def noise(series: dict, base: stored.Calibration | None, identity: dict, count: 
         )
     if base is None:
         return stored.Calibration(Path(f"from {counted(count, 'night')}"), identity, middle, rows), note
-    kept = {key: middle[key] for key in stored.OPTIONAL}
+    kept = {key: middle[key] for key in SESSION}
     cases = {case: row | kept for case, row in base.cases.items()}
     for case, row in rows.items():
-        cases[case] = base.cases.get(case, base.fallback) | {key: row[key] for key in stored.OPTIONAL}
+        cases[case] = base.cases.get(case, base.fallback) | {key: row[key] for key in SESSION}
     return dataclasses.replace(base, fallback=base.fallback | kept, cases=cases), note
 
 
@@ -155,7 +157,7 @@ def _noise_row(one: Series) -> dict | None:
     ]
     session = math.sqrt(max(0.0, sd**2 - (float(np.median(within)) if within else 0.0)))
     sure = sum(float(scipy_stats.t.ppf(q, freedom)) for q in (1 - LEVEL / 2, DETECTED))
-    row = dict.fromkeys(stored.FIELDS + stored.OPTIONAL)
+    row = dict.fromkeys(ALL_KEYS)
     row |= {"session_sd": session, "session_degrees_of_freedom": float(freedom)}
     return row | {"detectable_effect": math.expm1(sure * math.sqrt(2) * sd)}
 

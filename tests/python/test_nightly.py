@@ -492,3 +492,24 @@ def test_the_script_refuses_what_does_not_fit(args):
     done = ci_nightly(*args)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
+
+
+# ---- what nights differ by ----
+
+
+def test_the_nights_tell_what_a_study_does_not(replay):
+    from reports.calibration import FIELDS, OPTIONAL, Calibration
+
+    series, keys = replay[-1].series, FIELDS + OPTIONAL
+    known, note = nightly_history.noise(series, None, {"a": 1}, 60)
+    assert note is None
+    assert known.machine == {"a": 1}
+    assert known.session(STEP)[0] == pytest.approx(made.NIGHT_SD, rel=0.35)  # the step is no noise
+    assert known.session("a case of tomorrow")[0] == pytest.approx(made.NIGHT_SD, rel=0.15)
+    assert 0.04 < known.detectable(STEADY[0]) < 0.12
+    study = Calibration(ROOT, {"a": 1}, dict.fromkeys(keys) | {"launch_sd": 0.2, "degrees_of_freedom": 9.0}, {})
+    merged, _ = nightly_history.noise(series, study, {"a": 1}, 60)
+    assert merged.session(STEADY[0]) == known.session(STEADY[0])
+    assert merged.between(STEADY[0]) == (0.2, 9.0)
+    study.fallback.update(session_sd=0.5, session_degrees_of_freedom=9.0)
+    assert nightly_history.noise(series, study, {"a": 1}, 60) == (study, None)
