@@ -9,6 +9,7 @@ from pathlib import Path
 from . import history
 from .errors import InputProblem
 from .history import Folder, Machine, Tonight
+from .history_files import append_line, read_lines
 from .verdicts import MIN_LAUNCHES
 
 SCHEMA = "assay.baseline/1"
@@ -39,7 +40,7 @@ def published() -> Path:
 
 def accepted(folder: Folder) -> tuple:
     """(acceptances, oldest first, how many lines cannot be read)."""
-    rows, broken = history.read_lines(folder.path / "baseline.jsonl")
+    rows, broken = read_lines(folder.path / "baseline.jsonl")
     found = []
     for row in rows:
         texts = [row.get(k) for k in ("accepted", "reason", "date", "result")]
@@ -118,5 +119,5 @@ def accept(path, reason: str, store, force: bool = False) -> tuple:
     kept = folder.keep(tonight, "baseline")
     record = {"schema": SCHEMA, "accepted": datetime.now(UTC).isoformat(timespec="seconds"), "reason": reason.strip()}
     record |= {"date": tonight.date.isoformat(), "commit": tonight.context["assay"].get("commit"), "result": kept}
-    history.append_line(folder.path / "baseline.jsonl", record | {"warnings": warnings})
+    append_line(folder.path / "baseline.jsonl", record | {"warnings": warnings})
     return accepted(folder)[0][-1], warnings

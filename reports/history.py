@@ -8,13 +8,10 @@ STORE/KEY/baseline.jsonl      acceptances, the last one holds; STORE/KEY/baselin
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import gzip
 import hashlib
 import json
 import math
-import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +19,8 @@ from pathlib import Path
 
 from scipy import stats as scipy_stats
 
-from .errors import EnvironmentProblem, InputProblem
+from .errors import InputProblem
+from .history_files import append_line, parsed_lines, write_whole, writing
 from .load import read_json
 from .readers import Side, machine_identity, read_side
 from .shape import NAMELESS, Shape
@@ -224,7 +222,7 @@ class Folder:
         if not self.history.exists():
             return [], []
         found, skipped = [], []
-        for number, record in _lines(self.history):
+        for number, record in parsed_lines(self.history):
             night = record if isinstance(record, str) else _night(record, self.key)
             if isinstance(night, str):
                 skipped.append(f"{self.history}:{number}: {night}; skipped: repair or delete the line")
@@ -236,7 +234,7 @@ class Folder:
         """The whole result, compressed, under a name of its date; once. Returns the path below the folder."""
         name = f"{part}/{tonight.date:%Y-%m-%dT%H%M%SZ}-{tonight.digest[:8]}.json.gz"
         target = self.path / name
-        with _writing(target):
+        with writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             if not target.exists():
                 write_whole(target, gzip.compress(tonight.content, mtime=0))
@@ -252,78 +250,6 @@ class Folder:
             return False
         append_line(self.history, night_line(tonight, self.keep(tonight, "results")))
         return True
-
-
-def _lines(path: Path):
-    """(number, parsed line or what is wrong with it)."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise EnvironmentProblem(f"{path}: cannot be read ({error.strerror}); name another --store DIR") from None
-
-    def refuse(token):
-        raise ValueError(f"{token} is no JSON number")
-
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if line.strip():
-            try:
-                yield number, json.loads(line.decode("utf-8"), parse_constant=refuse)
-            except (ValueError, RecursionError) as error:
-                yield number, f"is no JSON ({str(error)[:80]})"
-
-
-def read_lines(path: Path) -> tuple:
-    """(parsed objects, how many lines are no JSON)."""
-    rows = [record for _, record in _lines(path)] if path.exists() else []
-    good = [r for r in rows if isinstance(r, dict)]
-    return good, len(rows) - len(good)
-
-
-@contextlib.contextmanager
-def _writing(path: Path):
-    try:
-        yield
-    except OSError as error:
-        raise EnvironmentProblem(
-            f"{path}: cannot be written ({error.strerror}); make room, or name another --store DIR; nothing was lost: "
-            "the result can be given again"
-        ) from None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Whole and on disk, or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    with _writing(path):
-        try:
-            with part.open("wb") as out:
-                out.write(content)
-                out.flush()
-                os.fsync(out.fileno())
-            part.replace(path)
-        except OSError:
-            part.unlink(missing_ok=True)
-            raise
-
-
-def append_line(path: Path, record: dict) -> None:
-    """One line, under a lock; taken back where it does not fit on the disk. A line that an earlier writer left
-    unfinished is closed first."""
-    line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-    with _writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab+", buffering=0) as out:
-            fcntl.flock(out, fcntl.LOCK_EX)
-            size = out.seek(0, os.SEEK_END)
-            if size:
-                out.seek(size - 1)
-                line = line if out.read(1) == b"\n" else b"\n" + line
-            try:
-                while line:
-                    line = line[out.write(line) :]
-                os.fsync(out.fileno())
-            except OSError:
-                os.ftruncate(out.fileno(), size)
-                raise
 
 
 def folders(store) -> list:
