@@ -145,6 +145,8 @@ static const struct command {
     {"validate", "check results against the schema and recompute their figures", in_python},
     {"compare", "slower, faster, same or inconclusive, case by case: assay compare BASE NEW", in_python},
     {"claims", "judge written claims: assay claims FILE RESULT...", in_python},
+    {"baseline", "what nights are compared with: assay baseline accept RESULT --reason TEXT", in_python},
+    {"nightly", "judge a night by its baseline and its history: assay nightly RESULT", in_python},
     {"__worker", NULL, worker},
     {"__probe", NULL, probe},
     {"__health", NULL, health},
