@@ -49,6 +49,15 @@ static double best_rate(const as_run_state *s, const int *refs, int *which, doub
     return best;
 }
 
+/* A part of the ceilings that serve a case would be too low a limit: all of them were measured, or it has none. */
+static bool ceiling_dropped(const as_run_state *s, const as_case *k) {
+    for (int b = 0; b < k->work.bounds; b++)
+        for (int r = 0; r < AS_MAX_CEILING_REFS && k->ceiling_of[b][r] >= 0; r++)
+            if (s->plan->cases[k->ceiling_of[b][r]].drop_reason)
+                return true;
+    return false;
+}
+
 /* Floor: time spent by construction plus the longest of amount / ceiling over the bounds. */
 static void judge_ceiling(const as_run_state *s, int c, as_figures *f) {
     const as_case *k = &s->plan->cases[c];
@@ -74,6 +83,8 @@ static void judge_ceiling(const as_run_state *s, int c, as_figures *f) {
         f->no_ceiling = k->work.no_ceiling;
     else if (!s->plan->options->ceilings)
         f->no_ceiling = "ceilings were switched off";
+    else if (ceiling_dropped(s, k))
+        f->no_ceiling = "a ceiling that it needs was not measured: its entry in `ceilings` says why";
     else if (k->work.bounds > 0 && !isfinite(longest))
         f->no_ceiling = "its ceiling was not measured";
     if (f->no_ceiling)

@@ -145,6 +145,12 @@ static double sequential_factor(size_t n) {
     return units > least ? 1.0 + 3.0 / units * (1.0 - least / units) : 1.0;
 }
 
+double as_stats_width_factor(size_t n, double confidence) {
+    if (n < 2)
+        return INFINITY;
+    return as_stats_t_quantile(0.5 + 0.5 * confidence, (double)(n - 1)) * sequential_factor(n) / sqrt((double)n);
+}
+
 as_interval as_stats_interval(const double *unit_medians, size_t n, double confidence) {
     as_interval out = {.value = NAN, .low = NAN, .high = NAN, .relative_half_width = INFINITY, .units = n};
     if (n == 0)
@@ -162,8 +168,7 @@ as_interval as_stats_interval(const double *unit_medians, size_t n, double confi
     out.value = exp(mean);
     if (n < 2)
         return out;
-    const double error = sqrt(squares / (double)(n - 1) / (double)n);
-    const double half = as_stats_t_quantile(0.5 + 0.5 * confidence, (double)(n - 1)) * error * sequential_factor(n);
+    const double half = sqrt(squares / (double)(n - 1)) * as_stats_width_factor(n, confidence);
     out.low = exp(mean - half);
     out.high = exp(mean + half);
     out.relative_half_width = expm1(half);

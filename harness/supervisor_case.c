@@ -185,16 +185,18 @@ bool as_stage_warmup(as_supervisor *s, int c, as_status *fatal, as_error *e) {
     return answer && record_answer(s, c, "warm", answer, fatal, e);
 }
 
-bool as_stage_round(as_supervisor *s, int c, int order, as_status *fatal, as_error *e) {
+int as_round_samples(const as_supervisor *s, int c) {
     const as_outcome *o = &s->state->outcome[c];
     const double sample_ns = o->op_ns * (double)o->batch;
-    double samples = floor(s->plan->limits.round_ns / (sample_ns > 1 ? sample_ns : 1));
-    samples = fmin(fmax(samples, 1), 1000);
-    int round = 0;
-    for (int i = o->n_rounds - 1; i >= 0 && o->launch[i] == s->launch; i--)
-        round++;
+    const double full = fmin(fmax(floor(s->plan->limits.round_ns / (sample_ns > 1 ? sample_ns : 1)), 1), 1000);
+    return s->share[c].samples > 0 && s->share[c].samples < full ? s->share[c].samples : (int)full;
+}
+
+bool as_stage_round(as_supervisor *s, int c, int order, as_status *fatal, as_error *e) {
+    const as_outcome *o = &s->state->outcome[c];
+    const int round = as_outcome_rounds_in(o, s->launch);
     json_t *answer =
-        stage(s, c, "round", json_pack("{s:i, s:I}", "samples", (int)samples, "batch", (json_int_t)o->batch), fatal, e);
+        stage(s, c, "round", json_pack("{s:i, s:I}", "samples", as_round_samples(s, c), "batch", (json_int_t)o->batch), fatal, e);
     if (!answer)
         return false;
     json_object_set_new(answer, "round", json_integer(round));
