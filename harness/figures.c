@@ -110,6 +110,21 @@ as_figures as_case_figures(const as_run_state *s, int c) {
     return f;
 }
 
+const char *as_variance_advice(const as_outcome *o, const as_components *x) {
+    int launches = 0;
+    for (int i = 0; i < o->n_rounds; i++)
+        launches += i == 0 || o->launch[i] != o->launch[i - 1];
+    if (launches < 2)
+        return "one launch: how fresh processes differ is unknown and not in the interval; give --launches 6";
+    /* Shares in the variance of the mean of all. */
+    const double between = x->launch.variance / launches,
+                 within = x->round.degrees_of_freedom > 0 ? x->round.variance / o->n_rounds : 0,
+                 samples = x->sample.degrees_of_freedom > 0 ? x->sample.variance / (x->sample.degrees_of_freedom + o->n_rounds)
+                                                            : 0;
+    return between > within + samples ? "launches differ most: more --launches narrow the interval, more rounds do not"
+                                      : NULL;
+}
+
 /* ---- validity ---- */
 
 static void add(json_t *reasons, bool *any, const char *text) {

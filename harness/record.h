@@ -17,6 +17,10 @@ typedef struct as_figures {
     bool converged;
 } as_figures;
 
+/* Where more launches would help a case: the part between launches is unknown, or the largest in its estimate. NULL
+ * where they would not. */
+const char *as_variance_advice(const as_outcome *o, const as_components *x);
+
 as_figures as_case_figures(const as_run_state *s, int c);
 /* valid, suspect or invalid; reasons are appended to the JSON array `reasons` (may be NULL). */
 const char *as_case_validity(const as_run_state *s, int c, const as_figures *f, struct json_t *reasons);

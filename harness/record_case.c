@@ -39,6 +39,20 @@ static double *all_samples(const as_outcome *o, size_t *n) {
     return x;
 }
 
+static json_t *component(const as_component *c) {
+    if (!(c->degrees_of_freedom > 0))
+        return json_null();
+    return json_pack("{s:o, s:f, s:b}", "relative_sd", real_or_null(c->relative_sd), "degrees_of_freedom",
+                     c->degrees_of_freedom, "clipped", (int)c->clipped);
+}
+
+static json_t *variance(const as_outcome *o) {
+    const as_components x = as_outcome_components(o);
+    const char *advice = as_variance_advice(o, &x);
+    return json_pack("{s:o, s:o, s:o, s:s?}", "launch", component(&x.launch), "round", component(&x.round), "sample",
+                     component(&x.sample), "advice", advice);
+}
+
 static json_t *statistics(const as_outcome *o, const as_figures *f) {
     size_t n;
     double *x = all_samples(o, &n);
@@ -55,10 +69,10 @@ static json_t *statistics(const as_outcome *o, const as_figures *f) {
                                                      as_stats_quantile_sorted(x, n, points[i]), "confidence",
                                                      as_stats_percentile_confidence(points[i], n)));
     json_t *out =
-        json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:b, s:o}", "scope", f->scope, "units",
+        json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:b, s:o, s:o}", "scope", f->scope, "units",
                   (json_int_t)f->time.units, "samples", (json_int_t)n, "median_ns", median, "mad_ns", mad, "min_ns",
                   x[0], "max_ns", x[n - 1], "relative_half_width", real_or_null(f->time.relative_half_width),
-                  "converged", (int)f->converged, "percentiles", percentiles);
+                  "converged", (int)f->converged, "percentiles", percentiles, "variance", variance(o));
     free(x);
     return out;
 }

@@ -261,17 +261,32 @@ static as_status finish_complete(as_supervisor *s, int launches, as_error *e) {
     return AS_OK;
 }
 
+/* Before a later launch, when costs are known: fewer cases with all their launches rather than all of them with too few
+ * to be units. The lowest priority goes first. */
+static as_status fit_launches(as_supervisor *s, as_error *e) {
+    const double slack = 0.1 * (double)s->plan->budget_ns;
+    for (;;) {
+        int last = -1, cases = 0;
+        for (int i = 0; i < s->plan->count; i++)
+            if (!s->plan->cases[i].ceiling && pending(s, i)) {
+                cases++;
+                if (last < 0 || s->plan->cases[i].priority >= s->plan->cases[last].priority)
+                    last = i;
+            }
+        if (cases <= 1 || as_spend_reserved_ns(s) <= (double)(s->deadline_ns - as_now_ns()) + slack)
+            return AS_OK;
+        AS_TRY(as_case_finish(s, last, AS_NOT_REACHED,
+                              "slower than planned: the budget does not hold all its launches; raise --budget", e));
+    }
+}
+
 static as_status run_launches(as_supervisor *s, int *member, as_error *e) {
     const int launches = s->plan->options->launches;
     if (s->state->resumed)
         AS_TRY(finish_complete(s, launches, e));
     for (int launch = 0; launch < launches; launch++) {
-        if (launch > 0 && as_now_ns() > s->deadline_ns && !s->verify_only) {
-            as_progress_note(s->progress, "the budget is spent after %d of %d launches; raise --budget", launch,
-                             launches);
-            AS_TRY(finish_complete(s, 1, e));
-            launch = launches - 1; /* for what is pending all the same */
-        }
+        if (launch > 0 && !s->verify_only)
+            AS_TRY(fit_launches(s, e));
         AS_TRY(run_launch(s, launch, member, e));
     }
     return AS_OK;

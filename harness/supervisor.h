@@ -56,6 +56,8 @@ void as_spend_plan(as_supervisor *s, const as_device *device, int launch);
 /* Predicted cost of what is still to do for case c beyond its least rounds: until it converges or, where launches
  * follow, until it has the rounds that this launch deserves. 0: nothing, INFINITY: it cannot converge. */
 double as_spend_case_ns(const as_supervisor *s, int c, bool last_launch);
+/* What all visits still to come are expected to take, as measured where a case had one. */
+double as_spend_reserved_ns(const as_supervisor *s);
 /* End of the extra rounds of a set of n cases: now, its reserve and its share of the time that nobody reserved. */
 int64_t as_spend_until(const as_supervisor *s, const int *member, int n);
 

@@ -14,6 +14,7 @@ enum {
     PILOT_ROUNDS = 3,    /* of the first launches, so that the spread between rounds is known */
     LEAST_SAMPLES = 30,  /* a median of fewer is no longer that of a distribution */
     MOST_SHORTENING = 8, /* a round keeps at least this part of its time */
+    LEAST_FREEDOM = 2,   /* degrees of freedom below which a variance decides nothing */
 };
 static const double ROUND_OVERHEAD_NS = 2e6; /* command, counters, Google Benchmark, journal and its fsync */
 
@@ -40,22 +41,23 @@ static double reserve_ns(const as_supervisor *s, int c) {
     return one * (k->visits - o->visits);
 }
 
+double as_spend_reserved_ns(const as_supervisor *s) {
+    double sum = 0;
+    for (int i = 0; i < s->plan->count; i++)
+        sum += reserve_ns(s, i);
+    return sum;
+}
+
 int64_t as_spend_until(const as_supervisor *s, const int *member, int n) {
-    double reserved = 0, cases = 0, mine = 0, now_mine = 0;
-    for (int i = 0; i < s->plan->count; i++) {
-        const double r = reserve_ns(s, i);
-        reserved += r;
-        cases += s->plan->cases[i].ceiling ? 0 : r; /* ceilings have no extra rounds */
-    }
+    double cases = 0, mine = 0;
+    for (int i = 0; i < s->plan->count; i++)
+        cases += s->plan->cases[i].ceiling ? 0 : reserve_ns(s, i); /* ceilings have no extra rounds */
     for (int i = 0; i < n; i++) {
-        const as_case *k = &s->plan->cases[member[i]];
-        const int left = k->visits - s->state->outcome[member[i]].visits;
-        const double one = reserve_ns(s, member[i]) / (left > 0 ? left : 1);
-        now_mine += one;
-        mine += one;
+        const int left = s->plan->cases[member[i]].visits - s->state->outcome[member[i]].visits;
+        mine += reserve_ns(s, member[i]) / (left > 0 ? left : 1);
     }
-    const double now = (double)as_now_ns(), free_ns = fmax(0, (double)s->deadline_ns - now - reserved);
-    return (int64_t)(now + now_mine + free_ns * (cases > 0 ? mine / cases : 1));
+    const double now = (double)as_now_ns(), free_ns = (double)s->deadline_ns - now - as_spend_reserved_ns(s);
+    return (int64_t)(now + mine + fmax(0, free_ns) * (cases > 0 ? mine / cases : 1));
 }
 
 /* ---- levels ---- */
@@ -83,7 +85,7 @@ static int deserved_samples(const as_supervisor *s, int c) {
     const int full = as_round_samples(s, c);
     int least = full / MOST_SHORTENING > LEAST_SAMPLES ? full / MOST_SHORTENING : LEAST_SAMPLES;
     least = least < full ? least : full;
-    if (!(all.sample.degrees_of_freedom > 0))
+    if (all.round.degrees_of_freedom < LEAST_FREEDOM || !(all.sample.degrees_of_freedom > 0))
         return full;
     return as_spend_rounds(ROUND_OVERHEAD_NS, sample_ns, &all.round, &all.sample, least, full);
 }
@@ -100,7 +102,7 @@ void as_spend_plan(as_supervisor *s, const as_device *device, int launch) {
             continue;
         const as_components x = of_rounds(o);
         share->samples = deserved_samples(s, c);
-        if (x.launch.degrees_of_freedom > 0 && x.round.degrees_of_freedom > 0)
+        if (x.launch.degrees_of_freedom >= LEAST_FREEDOM && x.round.degrees_of_freedom >= LEAST_FREEDOM)
             share->rounds = as_spend_rounds(visit_overhead_ns(o), round_ns(s, c), &x.launch, &x.round, least,
                                             least > MOST_IN_LAUNCH ? least : MOST_IN_LAUNCH);
     }
