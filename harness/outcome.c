@@ -227,3 +227,19 @@ as_components as_outcome_components(const as_outcome *o) {
     free(count);
     return out;
 }
+
+as_components as_outcome_round_components(const as_outcome *o) {
+    const size_t n = (size_t)o->n_rounds;
+    as_components out = {0};
+    double *x = malloc(sizeof *x * (n + 1));
+    size_t *count = malloc(sizeof *count * (n + 1));
+    for (size_t i = 0; x && count && i < n; i++) {
+        x[i] = log(o->median_ns[i]);
+        count[i] = 1;
+    }
+    if (x && count)
+        out = as_variance_components(x, count, o->launch, n);
+    free(x);
+    free(count);
+    return out;
+}

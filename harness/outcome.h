@@ -59,3 +59,6 @@ size_t as_outcome_units(const as_outcome *o, const as_stop_rule *rule, double *o
 /* Variance between launches, rounds and samples, of the logarithms of all samples. No degrees of freedom anywhere
  * before the first round. */
 as_components as_outcome_components(const as_outcome *o);
+/* The same of round medians: no level of samples; their noise is part of the rounds'. What decides where repetitions go,
+ * since a median does not see the tails that the samples' own variance consists of. */
+as_components as_outcome_round_components(const as_outcome *o);

@@ -47,10 +47,13 @@ static json_t *component(const as_component *c) {
 }
 
 static json_t *variance(const as_outcome *o) {
+    static const char *const advice[] = {
+        [AS_ADVICE_ONE_LAUNCH] =
+            "one launch: how fresh processes differ is unknown and not in the interval; give --launches 6",
+        [AS_ADVICE_LAUNCHES_DIFFER] = "launches differ most: more --launches narrow the interval, more rounds do not"};
     const as_components x = as_outcome_components(o);
-    const char *advice = as_variance_advice(o, &x);
     return json_pack("{s:o, s:o, s:o, s:s?}", "launch", component(&x.launch), "round", component(&x.round), "sample",
-                     component(&x.sample), "advice", advice);
+                     component(&x.sample), "advice", advice[as_variance_advice(o)]);
 }
 
 static json_t *statistics(const as_outcome *o, const as_figures *f) {
@@ -154,10 +157,10 @@ static json_t *metrics(const as_case *k, const as_outcome *o, const as_figures *
 }
 
 static json_t *ceiling(const as_run_state *s, const as_figures *f) {
-    return json_pack("{s:o, s:s?, s:s?, s:o, s:s?}", "fraction", real_or_null(f->fraction), "limit",
+    return json_pack("{s:o, s:s?, s:s?, s:o, s:s?, s:b}", "fraction", real_or_null(f->fraction), "limit",
                      isfinite(f->fraction) ? f->limit : NULL, "ceiling_id",
                      f->ceiling >= 0 && isfinite(f->fraction) ? s->plan->cases[f->ceiling].id : NULL, "floor_ns",
-                     real_or_null(f->floor_ns), "reason", f->no_ceiling);
+                     real_or_null(f->floor_ns), "reason", f->no_ceiling, "suspect", (int)f->ceiling_suspect);
 }
 
 /* ---- the case ---- */

@@ -62,21 +62,6 @@ int64_t as_spend_until(const as_supervisor *s, const int *member, int n) {
 
 /* ---- levels ---- */
 
-static as_components of_rounds(const as_outcome *o) {
-    as_components none = {0};
-    double *x = malloc(sizeof *x * (size_t)o->n_rounds);
-    size_t *count = malloc(sizeof *count * (size_t)o->n_rounds);
-    for (int i = 0; x && count && i < o->n_rounds; i++) {
-        x[i] = log(o->median_ns[i]);
-        count[i] = 1;
-    }
-    if (x && count)
-        none = as_variance_components(x, count, o->launch, (size_t)o->n_rounds);
-    free(x);
-    free(count);
-    return none;
-}
-
 /* Samples that a round deserves: the same optimum one level further in, between a round's fixed cost and a sample's. */
 static int deserved_samples(const as_supervisor *s, int c) {
     const as_outcome *o = &s->state->outcome[c];
@@ -100,7 +85,7 @@ void as_spend_plan(as_supervisor *s, const as_device *device, int launch) {
         *share = (as_share){.rounds = least > PILOT_ROUNDS ? least : PILOT_ROUNDS};
         if (launch == 0 || o->n_rounds == 0 || s->plan->options->rounds != 0)
             continue;
-        const as_components x = of_rounds(o);
+        const as_components x = as_outcome_round_components(o);
         share->samples = deserved_samples(s, c);
         if (x.launch.degrees_of_freedom >= LEAST_FREEDOM && x.round.degrees_of_freedom >= LEAST_FREEDOM)
             share->rounds = as_spend_rounds(visit_overhead_ns(o), round_ns(s, c), &x.launch, &x.round, least,
