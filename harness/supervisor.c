@@ -302,7 +302,7 @@ as_status as_supervise(as_supervisor *s, as_error *e) {
     sigaction(SIGTERM, &act, &old_term);
     int *member = malloc(sizeof *member * 2 * (size_t)(s->plan->count + 1));
     s->share = calloc((size_t)s->plan->count + 1, sizeof *s->share);
-    s->deadline_ns = as_now_ns() + s->plan->budget_ns;
+    s->deadline_ns = as_now_ns() + s->plan->budget_ns - s->journal->spent_ns; /* a resumed run has what was left */
     const as_status status =
         member && s->share ? run_launches(s, member, e) : as_fail(e, AS_ENOMEM, "out of memory");
     char how[128];

@@ -20,6 +20,7 @@ typedef struct as_supervisor {
     as_peer worker;          /* pid 0: none */
     const as_device *device; /* of the worker */
     int launch;              /* its launch index */
+    int64_t oom_kills;       /* of the cgroup when it started; -1 unknown */
     int64_t deadline_ns;
     struct json_t *placement; /* read back by the workers: {device: placement} */
     bool verify_only;

@@ -9,6 +9,7 @@ typedef struct fake_control {
     double clock_rate;  /* events tell the device time multiplied by this: 2 is a clock that runs twice too fast */
     bool spin;          /* the host waits as long as the device works */
     size_t cache_bytes; /* last-level cache that the device tells */
+    bool sticky;        /* an illegal access has spoilt the context: nothing works until the process ends */
 
     /* What happened since fake_reset. */
     int operations; /* run, by a launch or inside a graph */
