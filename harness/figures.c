@@ -176,8 +176,8 @@ static void count_flag(json_t *groups, const char *text) {
 static void add_flags(const as_outcome *o, json_t *reasons, bool *any) {
     json_t *groups = json_object(), *round, *flag, *group;
     size_t i, j;
-    json_array_foreach(o->rounds, i, round)
-        json_array_foreach(json_object_get(round, "flags"), j, flag) count_flag(groups, json_string_value(flag));
+    json_array_foreach(o->rounds, i, round) json_array_foreach(json_object_get(round, "flags"), j, flag)
+        count_flag(groups, json_string_value(flag));
     const char *key;
     json_object_foreach(groups, key, group) {
         const char *flag_text = json_string_value(json_object_get(group, "text")), *number = first_number(flag_text);

@@ -39,9 +39,9 @@ static as_status append(as_journal *j, const json_t *record, as_error *e) {
     char *text = json_dumps(record, JSON_COMPACT), *body = NULL, *line = NULL;
     if (!text)
         return as_fail(e, AS_EFAIL, "a record holds a number that JSON cannot (NaN or infinity)");
-    const int length = asprintf(&body, "%.*s,\"seq\":%llu,\"elapsed_ns\":%lld", (int)strlen(text) - 1, text,
-                                (unsigned long long)j->lines + 1,
-                                (long long)(j->spent_ns + as_now_ns() - j->opened_ns));
+    const int length =
+        asprintf(&body, "%.*s,\"seq\":%llu,\"elapsed_ns\":%lld", (int)strlen(text) - 1, text,
+                 (unsigned long long)j->lines + 1, (long long)(j->spent_ns + as_now_ns() - j->opened_ns));
     free(text);
     const int n = length < 0 ? -1
                              : asprintf(&line, "%s%s%016llx\"}\n", body, sum_key,

@@ -115,8 +115,8 @@ static int by_priority(const void *a, const void *b) {
 
 typedef struct ledger {
     as_plan *plan;
-    bool *kept;              /* by case number: a ceiling that is taken */
-    double used, ceilings;   /* ns reserved in all, and of it for ceilings */
+    bool *kept;            /* by case number: a ceiling that is taken */
+    double used, ceilings; /* ns reserved in all, and of it for ceilings */
     double most, most_for_ceilings;
 } ledger;
 
@@ -159,7 +159,7 @@ static void reserve(ledger *l, as_case *c) {
 static void mark_named(ledger *l, int ceiling, double *sum) {
     (void)sum;
     if (!l->kept[ceiling] && !l->plan->cases[ceiling].drop_reason)
-        l->plan->cases[ceiling].drop_reason = 
+        l->plan->cases[ceiling].drop_reason =
             "ceilings take at most 15% of the budget, and those of a case stand together or not at all; raise --budget";
 }
 

@@ -10,8 +10,7 @@ size_t as_spend_needed(const as_stop_rule *rule, double relative_half_width, siz
     if (n < rule->min_units || !isfinite(relative_half_width))
         return n < rule->min_units ? rule->min_units - n : SIZE_MAX;
     /* The half-width of logarithms is s times a factor that falls with n: the least n whose factor is small enough. */
-    const double factor =
-        as_stats_width_factor(n, rule->confidence) * log1p(rule->target) / log1p(relative_half_width);
+    const double factor = as_stats_width_factor(n, rule->confidence) * log1p(rule->target) / log1p(relative_half_width);
     if (most <= n || as_stats_width_factor(most, rule->confidence) > factor)
         return SIZE_MAX;
     size_t low = n, high = most;
@@ -45,12 +44,14 @@ int as_spend_pass(as_need *need, int n, double left_ns) {
 
 int as_spend_rounds(double launch_cost_ns, double round_cost_ns, const as_component *between_launches,
                     const as_component *between_rounds, int least, int most) {
-    if (!(between_launches->degrees_of_freedom > 0) || !(between_rounds->degrees_of_freedom > 0) || !(round_cost_ns > 0))
+    if (!(between_launches->degrees_of_freedom > 0) || !(between_rounds->degrees_of_freedom > 0) ||
+        !(round_cost_ns > 0))
         return least;
     if (between_rounds->variance <= 0)
         return least;
     if (between_launches->variance <= 0)
         return most;
-    const double n = round(sqrt(launch_cost_ns / round_cost_ns * between_rounds->variance / between_launches->variance));
+    const double n =
+        round(sqrt(launch_cost_ns / round_cost_ns * between_rounds->variance / between_launches->variance));
     return n < least ? least : n > most ? most : (int)n;
 }

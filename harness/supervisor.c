@@ -1,6 +1,6 @@
 /* The order of a run: launches, devices, ceilings and groups; rounds in seeded random order; the stop rule. */
-#include "spend.h"
 #include "supervisor.h"
+#include "spend.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -100,9 +100,8 @@ static void drop_case(set *x, int c) {
 
 /* One round of the first n cases of x->order, in seeded random order, as long as there is time. */
 static bool pass(as_supervisor *s, set *x, int n, uint64_t number, int64_t until_ns, as_status *fatal, as_error *e) {
-    as_rng rng = {.seed = s->plan->options->seed,
-                  .key = 0x6f726472u,
-                  .counter = (uint64_t)s->launch << 40 | number << 24};
+    as_rng rng = {
+        .seed = s->plan->options->seed, .key = 0x6f726472u, .counter = (uint64_t)s->launch << 40 | number << 24};
     as_rng_shuffle(&rng, x->order, (size_t)n);
     for (int k = 0; k < n && as_now_ns() < until_ns; k++) {
         const int c = x->order[k];
@@ -303,8 +302,7 @@ as_status as_supervise(as_supervisor *s, as_error *e) {
     int *member = malloc(sizeof *member * 2 * (size_t)(s->plan->count + 1));
     s->share = calloc((size_t)s->plan->count + 1, sizeof *s->share);
     s->deadline_ns = as_now_ns() + s->plan->budget_ns - s->journal->spent_ns; /* a resumed run has what was left */
-    const as_status status =
-        member && s->share ? run_launches(s, member, e) : as_fail(e, AS_ENOMEM, "out of memory");
+    const as_status status = member && s->share ? run_launches(s, member, e) : as_fail(e, AS_ENOMEM, "out of memory");
     char how[128];
     as_worker_stop(s, how);
     free(member);

@@ -208,7 +208,8 @@ bool as_stage_round(as_supervisor *s, int c, int order, as_status *fatal, as_err
     const as_outcome *o = &s->state->outcome[c];
     const int round = as_outcome_rounds_in(o, s->launch);
     json_t *answer =
-        stage(s, c, "round", json_pack("{s:i, s:I}", "samples", as_round_samples(s, c), "batch", (json_int_t)o->batch), fatal, e);
+        stage(s, c, "round", json_pack("{s:i, s:I}", "samples", as_round_samples(s, c), "batch", (json_int_t)o->batch),
+              fatal, e);
     if (!answer)
         return false;
     json_object_set_new(answer, "round", json_integer(round));

@@ -121,8 +121,8 @@ static void only_the_case_at_fault_is_lost(void **unused) {
 static void a_sticky_device_error(void **unused) {
     (void)unused;
     char *output = NULL;
-    const char *words[] = {"run",  "--suite",  "fault", "--device", "fake",    "--ceilings", "off",       "--rounds",
-                           "2",    "--budget", "60s",   "--quiet",  "--out",   result_path,  NULL};
+    const char *words[] = {"run", "--suite",  "fault", "--device", "fake",  "--ceilings", "off", "--rounds",
+                           "2",   "--budget", "60s",   "--quiet",  "--out", result_path,  NULL};
     assert_int_equal(fake_assay(words, &output), 1);
     assert_non_null(strstr(output, "2 done, 1 failed, 0 skipped, 0 lost, 0 not reached"));
     free(output);
@@ -300,9 +300,10 @@ static int left_behind(const char *const *names, int n) {
 /* Journal and, where launches share them, references: --resume needs both, and its end removes both. */
 static void sigkill_leaves_the_journal_only(void **unused) {
     (void)unused;
-    const char *words[] = {"run",        "--device", "cpu",  "--filter",   "^(fault/first|vector/other)/dev", "--ceilings",
-                           "off",        "--rounds", "25",   "--launches", "2",                               "--budget",
-                           "120s",       "--out",    result_path, NULL};
+    const char *words[] = {"run",        "--device", "cpu",      "--filter", "^(fault/first|vector/other)/dev",
+                           "--ceilings", "off",      "--rounds", "25",       "--launches",
+                           "2",          "--budget", "120s",     "--out",    result_path,
+                           NULL};
     const pid_t pid = fake_start(words, -1);
     int status = 0;
     wait_for(pid, "\"kind\":\"round\"", 3);
@@ -336,8 +337,11 @@ static void cut_behind(const char *what) {
  * hung. Only the latter is tried again. */
 static void what_is_complete_is_not_measured_again(void **unused) {
     (void)unused;
-    const char *words[] = {"run",        "--filter", "^(vector/graph/dev|fault/hangs/)", "--ceilings", "off", "--rounds",
-                           "2",          "--timeout", "1s", "--budget", "60s", "--out", result_path, NULL};
+    const char *words[] = {"run",        "--filter",  "^(vector/graph/dev|fault/hangs/)",
+                           "--ceilings", "off",       "--rounds",
+                           "2",          "--timeout", "1s",
+                           "--budget",   "60s",       "--out",
+                           result_path,  NULL};
     const pid_t pid = fake_start(words, -1);
     int status = 0;
     wait_for(pid, "\"kind\":\"prepared\"", 2);
@@ -417,14 +421,19 @@ int main(int argc, char **argv) {
         return rc;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(only_the_case_at_fault_is_lost), IN_FOLDER(everything_absent),
-        IN_FOLDER(a_driver_that_kills_the_probe),  IN_FOLDER(a_device_in_a_worker_of_its_own),
-        IN_FOLDER(sigint_leaves_a_partial_result), IN_FOLDER(sigterm_too),
+        IN_FOLDER(only_the_case_at_fault_is_lost),
+        IN_FOLDER(everything_absent),
+        IN_FOLDER(a_driver_that_kills_the_probe),
+        IN_FOLDER(a_device_in_a_worker_of_its_own),
+        IN_FOLDER(sigint_leaves_a_partial_result),
+        IN_FOLDER(sigterm_too),
         IN_FOLDER(a_sticky_device_error),
         IN_FOLDER(sigkill_leaves_the_journal_only),
         IN_FOLDER(what_is_complete_is_not_measured_again),
-        IN_FOLDER(sigkill_leaves_no_worker),       IN_FOLDER(sigint_while_a_case_hangs),
-        IN_FOLDER(sigkill_while_a_case_hangs),     IN_FOLDER(a_hanging_program_is_ended),
+        IN_FOLDER(sigkill_leaves_no_worker),
+        IN_FOLDER(sigint_while_a_case_hangs),
+        IN_FOLDER(sigkill_while_a_case_hangs),
+        IN_FOLDER(a_hanging_program_is_ended),
         IN_FOLDER(sigkill_ends_a_program_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

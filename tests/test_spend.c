@@ -15,7 +15,9 @@
 static const as_stop_rule rule = {.min_units = 6, .target = 0.05, .confidence = 0.95};
 enum { MOST = 200 };
 
-static double uniform_open(as_rng *r) { return ((double)as_rng_below(r, (uint64_t)1 << 53) + 0.5) / 9007199254740992.0; }
+static double uniform_open(as_rng *r) {
+    return ((double)as_rng_below(r, (uint64_t)1 << 53) + 0.5) / 9007199254740992.0;
+}
 static double normal(as_rng *r) {
     const double radius = sqrt(-2.0 * log(uniform_open(r)));
     return radius * cos(6.283185307179586 * uniform_open(r));
@@ -65,12 +67,12 @@ static void rounds_that_a_launch_deserves(void **unused) {
     const as_component small = {.variance = 1e-4, .degrees_of_freedom = 5},
                        large = {.variance = 16e-4, .degrees_of_freedom = 5},
                        none = {.degrees_of_freedom = 5, .clipped = true}, unknown = {.variance = NAN};
-    assert_int_equal(as_spend_rounds(4, 1, &small, &small, 1, 20), 2);   /* sqrt(4) */
-    assert_int_equal(as_spend_rounds(4, 1, &small, &large, 1, 20), 8);   /* sqrt(4 x 16) */
-    assert_int_equal(as_spend_rounds(4, 1, &large, &small, 1, 20), 1);   /* sqrt(4 / 16), at least 1 */
+    assert_int_equal(as_spend_rounds(4, 1, &small, &small, 1, 20), 2);    /* sqrt(4) */
+    assert_int_equal(as_spend_rounds(4, 1, &small, &large, 1, 20), 8);    /* sqrt(4 x 16) */
+    assert_int_equal(as_spend_rounds(4, 1, &large, &small, 1, 20), 1);    /* sqrt(4 / 16), at least 1 */
     assert_int_equal(as_spend_rounds(900, 1, &small, &large, 1, 20), 20); /* bounded */
-    assert_int_equal(as_spend_rounds(4, 1, &none, &small, 1, 20), 20);   /* launches agree */
-    assert_int_equal(as_spend_rounds(4, 1, &small, &none, 1, 20), 1);    /* rounds agree */
+    assert_int_equal(as_spend_rounds(4, 1, &none, &small, 1, 20), 20);    /* launches agree */
+    assert_int_equal(as_spend_rounds(4, 1, &small, &none, 1, 20), 1);     /* rounds agree */
     assert_int_equal(as_spend_rounds(4, 1, &unknown, &small, 3, 20), 3);
     assert_int_equal(as_spend_rounds(4, 1, &small, &unknown, 3, 20), 3);
 }

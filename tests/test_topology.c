@@ -258,16 +258,11 @@ static void odd_cgroup_files_do_no_harm(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        ON_TREE(small_files_are_parsed_strictly),
-        ON_TREE(recorded_topology_tells_caches),
-        ON_TREE(sysfs_stands_in_for_hwloc),
-        ON_TREE(nothing_known_is_zero_not_a_guess),
-        cmocka_unit_test(real_machine_is_plausible),
-        ON_TREE(v2_tightest_ancestor_counts),
-        ON_TREE(processes_killed_for_memory),
-        ON_TREE(v2_inside_a_cgroup_namespace),
-        ON_TREE(v1_container_sees_its_own_part),
-        ON_TREE(v1_none_is_no_limit),
+        ON_TREE(small_files_are_parsed_strictly),    ON_TREE(recorded_topology_tells_caches),
+        ON_TREE(sysfs_stands_in_for_hwloc),          ON_TREE(nothing_known_is_zero_not_a_guess),
+        cmocka_unit_test(real_machine_is_plausible), ON_TREE(v2_tightest_ancestor_counts),
+        ON_TREE(processes_killed_for_memory),        ON_TREE(v2_inside_a_cgroup_namespace),
+        ON_TREE(v1_container_sees_its_own_part),     ON_TREE(v1_none_is_no_limit),
         ON_TREE(odd_cgroup_files_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

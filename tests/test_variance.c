@@ -11,7 +11,9 @@
 
 #define assert_near(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
 
-static double uniform_open(as_rng *r) { return ((double)as_rng_below(r, (uint64_t)1 << 53) + 0.5) / 9007199254740992.0; }
+static double uniform_open(as_rng *r) {
+    return ((double)as_rng_below(r, (uint64_t)1 << 53) + 0.5) / 9007199254740992.0;
+}
 static double normal(as_rng *r) {
     const double radius = sqrt(-2.0 * log(uniform_open(r)));
     return radius * cos(6.283185307179586 * uniform_open(r));

@@ -12,7 +12,9 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static double uniform_open(as_rng *r) { return ((double)as_rng_below(r, (uint64_t)1 << 53) + 0.5) / 9007199254740992.0; }
+static double uniform_open(as_rng *r) {
+    return ((double)as_rng_below(r, (uint64_t)1 << 53) + 0.5) / 9007199254740992.0;
+}
 static double normal(as_rng *r) {
     const double radius = sqrt(-2.0 * log(uniform_open(r)));
     return radius * cos(6.283185307179586 * uniform_open(r));
@@ -20,8 +22,8 @@ static double normal(as_rng *r) {
 
 /* Block i of a series, in ns. `truth` is what it would be without noise and passing disturbances. */
 typedef enum { CONSTANT, NOISY, RAMP, SHORT_RAMP, DRIFT, FAST_DRIFT, TWO_STATES, HEAVY_TAIL, PERIODIC } series_kind;
-static const char *const names[] = {"constant", "noise", "ramp", "short ramp", "drift", "fast drift",
-                                    "two states", "heavy tail", "periodic"};
+static const char *const names[] = {"constant",   "noise",      "ramp",       "short ramp", "drift",
+                                    "fast drift", "two states", "heavy tail", "periodic"};
 enum { SWITCH = 7, LONG_SWITCH = 20 };
 
 static double truth(series_kind kind, int i, int at) {
@@ -30,7 +32,7 @@ static double truth(series_kind kind, int i, int at) {
     case SHORT_RAMP: return 1000 * (1 + 2 * exp(-i));  /* over after 4 blocks */
     case DRIFT: return 1000 * (1 + 0.01 * i);          /* heats up for ever, 1% a block */
     case FAST_DRIFT: return 1000 * (1 + 0.02 * i);
-    case TWO_STATES: return i < at ? 1300 : 1000;      /* the clock steps up once */
+    case TWO_STATES: return i < at ? 1300 : 1000; /* the clock steps up once */
     default: return 1000;
     }
 }
@@ -79,7 +81,8 @@ static void what_it_says_after_n_blocks(void **unused) {
         if (share < c[i].least || share > c[i].most)
             fail_msg("%s after %d blocks, noise %g: warm in %.3f", names[c[i].kind], c[i].n, c[i].noise, share);
     }
-    const double few[7] = {1, 1, 1, 1, 1, 1, 1}, bad[8] = {1, 1, 1, NAN, 1, 1, 1, 1}, zero[8] = {1, 1, 1, 0, 1, 1, 1, 1};
+    const double few[7] = {1, 1, 1, 1, 1, 1, 1}, bad[8] = {1, 1, 1, NAN, 1, 1, 1, 1},
+                 zero[8] = {1, 1, 1, 0, 1, 1, 1, 1};
     assert_false(as_stats_warm(few, 7, 0.02) || as_stats_warm(NULL, 0, 0.02));
     assert_false(as_stats_warm(bad, 8, 0.02) || as_stats_warm(zero, 8, 0.02));
 }
@@ -126,13 +129,13 @@ static void where_a_warm_up_ends(void **unused) {
     } c[] = {
         {CONSTANT, 0, 0, 0, 0},
         {NOISY, 0.01, 0, 0, 0},
-        {NOISY, 0.10, 0, 0, 0.01},       /* noise alone keeps nobody */
-        {SHORT_RAMP, 0.01, 0, 0, 0.05},  /* over in time: it ends, and not before */
+        {NOISY, 0.10, 0, 0, 0.01},      /* noise alone keeps nobody */
+        {SHORT_RAMP, 0.01, 0, 0, 0.05}, /* over in time: it ends, and not before */
         {SHORT_RAMP, 0.05, 0, 0, 0.08}, /* 12 blocks still hold it in the median of slopes: late, not early */
-        {RAMP, 0.01, 0, 1, 1},           /* longer than the limit: it must not end */
+        {RAMP, 0.01, 0, 1, 1},          /* longer than the limit: it must not end */
         {RAMP, 0.05, 0.005, 0.99, 1},
         {FAST_DRIFT, 0.01, 0.001, 0.99, 1},
-        {DRIFT, 0.01, 0.12, 0.88, 1},    /* 7% over the first look's window: near the tolerance */
+        {DRIFT, 0.01, 0.12, 0.88, 1}, /* 7% over the first look's window: near the tolerance */
         {TWO_STATES, 0.01, 0.001, 0, 0.05},
         {TWO_STATES, 0.05, 0.005, 0, 0.10},
         {HEAVY_TAIL, 0.01, 0, 0, 0.01},
@@ -140,8 +143,8 @@ static void where_a_warm_up_ends(void **unused) {
     };
     for (size_t i = 0; i < COUNT(c); i++) {
         const ending e = warm_up(c[i].kind, c[i].noise);
-        print_message("%-10s noise %3.0f%%: false settle %5.2f%%, not settled %6.2f%%, %4.1f blocks\n", names[c[i].kind],
-                      100 * c[i].noise, 100 * e.false_settle, 100 * e.never, e.blocks);
+        print_message("%-10s noise %3.0f%%: false settle %5.2f%%, not settled %6.2f%%, %4.1f blocks\n",
+                      names[c[i].kind], 100 * c[i].noise, 100 * e.false_settle, 100 * e.never, e.blocks);
         assert_true(e.false_settle <= c[i].most_false);
         assert_true(e.never >= c[i].least_never && e.never <= c[i].most_never);
     }

@@ -17,8 +17,12 @@ static void execute(const as_call *call, int times) {
         *(call->counter ? call->counter : (uint64_t *)&sink) += 1;
 }
 
+/* FAKE_SLOW_MS: much longer than the planner takes it for. */
 static as_status effect_run(const as_call *call, as_error *e) {
+    const char *slow = getenv("FAKE_SLOW_MS");
     (void)e;
+    if (slow)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000L * atoi(slow)}, NULL);
     execute(call, FAKE_EXECUTIONS);
     return AS_OK;
 }
