@@ -99,7 +99,7 @@ static const char *about_memory(const as_supervisor *s, const char *how) {
 static as_status replace_worker(as_supervisor *s, int c, const as_error *why, as_error *e) {
     char how[128], reason[700];
     as_worker_stop(s, how);
-    snprintf(reason, sizeof reason, "%s (worker: %s%s)", why->message, how, about_memory(s, how));
+    snprintf(reason, sizeof reason, "%.440s (worker: %s%s)", why->message, how, about_memory(s, how));
     AS_TRY(as_case_finish(s, c, AS_LOST, reason, e));
     return as_worker_start(s, s->device, e);
 }

@@ -211,7 +211,8 @@ class _Case:
                 self._same(f"{what}.degrees_of_freedom", row["degrees_of_freedom"], freedom)
                 sd = math.sqrt(math.expm1(max(variance, 0)))
                 if not math.isclose(row["relative_sd"], sd, rel_tol=1e-4, abs_tol=1e-6):
-                    self.found.append(f"{what}.relative_sd is {row['relative_sd']:.9g}, from the samples it is {sd:.9g}")
+                    stated_sd = row["relative_sd"]
+                    self.found.append(f"{what}.relative_sd is {stated_sd:.9g}, from the samples it is {sd:.9g}")
 
     def _rate(self, triple: tuple) -> None:
         work, rate = self.case["work"], self.case["rate"]

@@ -359,6 +359,29 @@ static void what_is_complete_is_not_measured_again(void **unused) {
     json_decref(result);
 }
 
+/* 40 rounds of 260 ms, planned as 32 ms: they would fit the 12 s of a fresh run, and do not fit what is left after the
+ * 1.3 s and more that the device's case took before the kill. */
+static void the_budget_goes_on_with_what_was_left(void **unused) {
+    (void)unused;
+    const char *words[] = {"run",        "--filter",  "^(vector/graph/dev|effect/good/)",
+                           "--ceilings", "off",       "--rounds",
+                           "40",         "--budget",  "12s",
+                           "--out",      result_path, NULL};
+    setenv("FAKE_SLOW_MS", "260", 1);
+    const pid_t pid = fake_start(words, -1);
+    int status = 0;
+    wait_for(pid, "\"kind\":\"prepared\"", 2);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(fake_assay((const char *[]){"run", "--resume", result_path, "--quiet", NULL}, NULL), 0);
+    unsetenv("FAKE_SLOW_MS");
+    json_t *result = load_result();
+    const json_t *graph = fake_case(result, "cases", "vector/graph/dev:fake0");
+    assert_int_equal(json_array_size(json_object_get(graph, "rounds")), 40);
+    assert_ended(result, "effect/good/dev:cpu", "not_reached", "slower than planned");
+    json_decref(result);
+}
+
 /* Long before the case's own time limit of 60 s. */
 static void ended_while_a_case_hangs(int number) {
     const char *words[] = {"run", "--filter", "^fault/hangs/", "--ceilings", "off", "--out", result_path, NULL};
@@ -430,6 +453,7 @@ int main(int argc, char **argv) {
         IN_FOLDER(a_sticky_device_error),
         IN_FOLDER(sigkill_leaves_the_journal_only),
         IN_FOLDER(what_is_complete_is_not_measured_again),
+        IN_FOLDER(the_budget_goes_on_with_what_was_left),
         IN_FOLDER(sigkill_leaves_no_worker),
         IN_FOLDER(sigint_while_a_case_hangs),
         IN_FOLDER(sigkill_while_a_case_hangs),
