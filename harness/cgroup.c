@@ -231,3 +231,13 @@ void as_cgroup_read(const char *sysroot, as_cgroup *out) {
     read_quota(sysroot, out);
     read_cpuset(sysroot, out);
 }
+
+int64_t as_cgroup_oom_kills(const char *sysroot) {
+    group_dir g;
+    char text[1024];
+    if (!find_controller(sysroot, "memory", &g) ||
+        !group_file(sysroot, &g, g.v2 ? "memory.events" : "memory.oom_control", text, sizeof text))
+        return -1;
+    const char *at = strstr(text, "oom_kill "); /* "oom_kill_disable 0" stands before it in v1 */
+    return at && (at == text || at[-1] == '\n') ? strtoll(at + strlen("oom_kill "), NULL, 10) : -1;
+}

@@ -1,6 +1,7 @@
 /* Figures derived from the samples: formulas in docs/method.md. */
 #include "record.h"
 
+#include <ctype.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -49,6 +50,15 @@ static double best_rate(const as_run_state *s, const int *refs, int *which, doub
     return best;
 }
 
+/* A part of the ceilings that serve a case would be too low a limit: all of them were measured, or it has none. */
+static bool ceiling_dropped(const as_run_state *s, const as_case *k) {
+    for (int b = 0; b < k->work.bounds; b++)
+        for (int r = 0; r < AS_MAX_CEILING_REFS && k->ceiling_of[b][r] >= 0; r++)
+            if (s->plan->cases[k->ceiling_of[b][r]].drop_reason)
+                return true;
+    return false;
+}
+
 /* Floor: time spent by construction plus the longest of amount / ceiling over the bounds. */
 static void judge_ceiling(const as_run_state *s, int c, as_figures *f) {
     const as_case *k = &s->plan->cases[c];
@@ -74,6 +84,8 @@ static void judge_ceiling(const as_run_state *s, int c, as_figures *f) {
         f->no_ceiling = k->work.no_ceiling;
     else if (!s->plan->options->ceilings)
         f->no_ceiling = "ceilings were switched off";
+    else if (ceiling_dropped(s, k))
+        f->no_ceiling = "a ceiling that it needs was not measured: its entry in `ceilings` says why";
     else if (k->work.bounds > 0 && !isfinite(longest))
         f->no_ceiling = "its ceiling was not measured";
     if (f->no_ceiling)
@@ -83,6 +95,10 @@ static void judge_ceiling(const as_run_state *s, int c, as_figures *f) {
     f->floor_ns = k->work.fixed_ns + longest;
     f->fraction = f->floor_ns / f->time.value;
     f->above_limit = isfinite(f->time.high) && f->time.high < k->work.fixed_ns + high_rate_floor;
+    if (f->ceiling >= 0) {
+        const as_figures limit = as_case_figures(s, f->ceiling); /* a ceiling has none itself: one step down, no more */
+        f->ceiling_suspect = strcmp(as_case_validity(s, f->ceiling, &limit, NULL), "valid") != 0;
+    }
 }
 
 as_figures as_case_figures(const as_run_state *s, int c) {
@@ -99,6 +115,16 @@ as_figures as_case_figures(const as_run_state *s, int c) {
     return f;
 }
 
+as_advice as_variance_advice(const as_outcome *o) {
+    const as_components x = as_outcome_round_components(o);
+    if (!(x.launch.degrees_of_freedom > 0))
+        return AS_ADVICE_ONE_LAUNCH;
+    /* Shares in the variance of the estimate: one of the launches, one of all rounds. */
+    const double between = x.launch.variance / (x.launch.degrees_of_freedom + 1),
+                 within = x.round.degrees_of_freedom > 0 ? x.round.variance / o->n_rounds : 0;
+    return between > within ? AS_ADVICE_LAUNCHES_DIFFER : AS_ADVICE_NONE;
+}
+
 /* ---- validity ---- */
 
 static void add(json_t *reasons, bool *any, const char *text) {
@@ -107,23 +133,61 @@ static void add(json_t *reasons, bool *any, const char *text) {
         json_array_append_new(reasons, json_string(text));
 }
 
-/* Each flag that stood on at least one round, once, with the number of rounds. */
-static void add_flags(const as_outcome *o, json_t *reasons, bool *any) {
-    json_t *counts = json_object();
-    size_t i, j;
-    json_t *round, *flag;
-    json_array_foreach(o->rounds, i, round) json_array_foreach(json_object_get(round, "flags"), j, flag) {
-        const char *name = json_string_value(flag);
-        json_object_set_new(counts, name, json_integer(1 + json_integer_value(json_object_get(counts, name))));
+/* The first number of a flag, at a word's beginning ("L1" holds none); NULL without one. */
+static const char *first_number(const char *text) {
+    for (const char *c = text; *c; c++)
+        if (*c >= '0' && *c <= '9' && (c == text || !isalnum((unsigned char)c[-1])))
+            return c;
+    return NULL;
+}
+
+/* What a flag says without its values: flags that differ in these alone are one reason. */
+static void without_numbers(const char *text, char *out, size_t size) {
+    size_t n = 0;
+    for (const char *c = text; *c && n + 1 < size; c++) {
+        const bool digit = *c >= '0' && *c <= '9';
+        if (!digit && !(*c == '.' && n > 0 && out[n - 1] == '#'))
+            out[n++] = *c;
+        else if (n == 0 || out[n - 1] != '#')
+            out[n++] = '#';
     }
-    const char *name;
-    json_t *n;
-    json_object_foreach(counts, name, n) {
+    out[n] = '\0';
+}
+
+/* {key: {n, text, differ}}: counts a flag; `text` is the one with the largest first number. */
+static void count_flag(json_t *groups, const char *text) {
+    char key[300];
+    without_numbers(text, key, sizeof key);
+    json_t *group = json_object_get(groups, key);
+    if (!group) {
+        json_object_set_new(groups, key, json_pack("{s:i, s:s, s:b}", "n", 1, "text", text, "differ", 0));
+        return;
+    }
+    const char *have = json_string_value(json_object_get(group, "text"));
+    const char *a = first_number(text), *b = first_number(have);
+    json_object_set_new(group, "n", json_integer(1 + json_integer_value(json_object_get(group, "n"))));
+    if (strcmp(text, have) != 0)
+        json_object_set_new(group, "differ", json_true());
+    if (a && b && strtod(a, NULL) > strtod(b, NULL))
+        json_object_set_new(group, "text", json_string(text));
+}
+
+/* Each kind of flag that stood on at least one round, once, with its largest value and the number of rounds. */
+static void add_flags(const as_outcome *o, json_t *reasons, bool *any) {
+    json_t *groups = json_object(), *round, *flag, *group;
+    size_t i, j;
+    json_array_foreach(o->rounds, i, round) json_array_foreach(json_object_get(round, "flags"), j, flag)
+        count_flag(groups, json_string_value(flag));
+    const char *key;
+    json_object_foreach(groups, key, group) {
+        const char *flag_text = json_string_value(json_object_get(group, "text")), *number = first_number(flag_text);
+        const int before = number && json_is_true(json_object_get(group, "differ")) ? (int)(number - flag_text) : 0;
         char text[300];
-        snprintf(text, sizeof text, "%.240s (%lld of %d rounds)", name, (long long)json_integer_value(n), o->n_rounds);
+        snprintf(text, sizeof text, "%.*s%s%.200s (%lld of %d rounds)", before, flag_text, before ? "up to " : "",
+                 flag_text + before, (long long)json_integer_value(json_object_get(group, "n")), o->n_rounds);
         add(reasons, any, text);
     }
-    json_decref(counts);
+    json_decref(groups);
 }
 
 /* The samples of all rounds against Google Benchmark's totals of the same rounds: within 1% and the clock's cost. */

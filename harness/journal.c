@@ -1,4 +1,5 @@
 #include "journal.h"
+#include "process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -6,6 +7,7 @@
 #include <jansson.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -14,7 +16,12 @@
 
 #define REMEDY "free some space or choose another --out"
 
-static const char schema[] = "assay.journal/1";
+static const char schema[] = "assay.journal/2", older[] = "assay.journal/1";
+
+/* Each line ends with what tells that it is whole and in its place: ,"seq":N,"elapsed_ns":M,"xxh64":"<16 digits>"}
+ * The checksum is XXH64 (seed 0) of all bytes before its own comma. */
+static const char sum_key[] = ",\"xxh64\":\"";
+enum { SUM_LENGTH = sizeof sum_key - 1 + 16 + 2 };
 
 static as_status write_all(int fd, const char *text, size_t n, const char *path, as_error *e) {
     for (size_t done = 0; done < n;) {
@@ -29,20 +36,30 @@ static as_status write_all(int fd, const char *text, size_t n, const char *path,
 }
 
 static as_status append(as_journal *j, const json_t *record, as_error *e) {
-    char *text = json_dumps(record, JSON_COMPACT);
+    char *text = json_dumps(record, JSON_COMPACT), *body = NULL, *line = NULL;
     if (!text)
         return as_fail(e, AS_EFAIL, "a record holds a number that JSON cannot (NaN or infinity)");
-    const size_t n = strlen(text);
-    text[n] = '\n';
-    as_status s = write_all(j->fd, text, n + 1, j->path, e);
+    const int length =
+        asprintf(&body, "%.*s,\"seq\":%llu,\"elapsed_ns\":%lld", (int)strlen(text) - 1, text,
+                 (unsigned long long)j->lines + 1, (long long)(j->spent_ns + as_now_ns() - j->opened_ns));
     free(text);
+    const int n = length < 0 ? -1
+                             : asprintf(&line, "%s%s%016llx\"}\n", body, sum_key,
+                                        (unsigned long long)as_checksum(body, (size_t)length, 0));
+    if (length >= 0)
+        free(body);
+    if (n < 0)
+        return as_fail(e, AS_ENOMEM, "out of memory");
+    as_status s = write_all(j->fd, line, (size_t)n, j->path, e);
+    free(line);
     if (s == AS_OK && fsync(j->fd) != 0)
         return as_fail_code(e, AS_EENV, errno, "%s: cannot sync: %s; " REMEDY, j->path, strerror(errno));
+    j->lines++;
     return s;
 }
 
 static as_status set_paths(as_journal *j, const char *result_path, as_error *e) {
-    *j = (as_journal){.fd = -1};
+    *j = (as_journal){.fd = -1, .opened_ns = as_now_ns()};
     if (asprintf(&j->path, "%s.journal", result_path) < 0)
         j->path = NULL;
     j->result_path = strdup(result_path);
@@ -117,16 +134,47 @@ static as_status open_for(as_journal *j, const char *path, FILE **f, as_error *e
     return AS_OK;
 }
 
+/* The record of a whole line of n bytes; NULL and why where it is not what was written. */
+static json_t *read_line(const char *line, size_t n, uint64_t place, char why[100]) {
+    char want[20];
+    const size_t body = n > SUM_LENGTH + 1 ? n - 1 - SUM_LENGTH : 0;
+    if (body == 0 || strncmp(line + body, sum_key, sizeof sum_key - 1) != 0) {
+        snprintf(why, 100, "is damaged");
+        return NULL;
+    }
+    snprintf(want, sizeof want, "%016llx", (unsigned long long)as_checksum(line, body, 0));
+    if (strncmp(line + body + sizeof sum_key - 1, want, 16) != 0) {
+        snprintf(why, 100, "is damaged or was edited: its checksum does not fit");
+        return NULL;
+    }
+    json_t *record = json_loadb(line, n, JSON_REJECT_DUPLICATES, NULL);
+    const uint64_t seq = (uint64_t)json_integer_value(json_object_get(record, "seq"));
+    if (seq == place)
+        return record;
+    json_decref(record);
+    snprintf(why, 100, "holds record %llu: records are missing or moved", (unsigned long long)seq);
+    return NULL;
+}
+
 static as_status read_header(FILE *f, const char *path, char **line, size_t *capacity, json_t **header, as_error *e) {
+    char why[100];
     const ssize_t n = getline(line, capacity, f);
     *header = n > 0 && (*line)[n - 1] == '\n' ? json_loadb(*line, (size_t)n, 0, NULL) : NULL;
     const char *s = json_string_value(json_object_get(*header, "schema"));
-    if (s && strcmp(s, schema) == 0)
-        return AS_OK;
+    const bool is_older = s && strcmp(s, older) == 0, is_ours = s && strcmp(s, schema) == 0;
     json_decref(*header);
     *header = NULL;
-    return as_fail(e, AS_EUSAGE,
-                   "--resume: %s is no journal of assay, or its beginning is damaged; delete it and run again", path);
+    if (is_older)
+        return as_fail(e, AS_EUSAGE,
+                       "--resume: %s was written by an older build; go on with that build, or delete it and run again",
+                       path);
+    if (!is_ours)
+        return as_fail(e, AS_EUSAGE,
+                       "--resume: %s is no journal of assay, or its beginning is damaged; delete it and run again",
+                       path);
+    if ((*header = read_line(*line, (size_t)n, 1, why)))
+        return AS_OK;
+    return as_fail(e, AS_EUSAGE, "--resume: %s, line 1 %s; delete the journal and run again", path, why);
 }
 
 as_status as_journal_header(const char *path, json_t **header, as_error *e) {
@@ -144,23 +192,26 @@ as_status as_journal_header(const char *path, json_t **header, as_error *e) {
     return s;
 }
 
-static as_status replay(FILE *f, const as_journal *j, as_run_state *state, char **line, size_t *capacity, off_t *good,
+/* A last line without its end was torn by the kill; any other that is not as it was written is refused. */
+static as_status replay(FILE *f, as_journal *j, as_run_state *state, char **line, size_t *capacity, off_t *good,
                         as_error *e) {
     ssize_t n;
-    for (int number = 2; (n = getline(line, capacity, f)) > 0; number++) {
-        json_t *record = (*line)[n - 1] == '\n' ? json_loadb(*line, (size_t)n, 0, NULL) : NULL;
-        if (!record) {
-            const int next = getc(f);
-            if (next == EOF) /* torn by the kill */
-                return AS_OK;
-            return as_fail(e, AS_EUSAGE, "--resume: %s, line %d is damaged; delete the journal and run again", j->path,
-                           number);
-        }
+    while ((n = getline(line, capacity, f)) > 0) {
+        char why[100];
+        if ((*line)[n - 1] != '\n')
+            return AS_OK;
+        const uint64_t number = j->lines + 1;
+        json_t *record = read_line(*line, (size_t)n, number, why);
+        if (!record)
+            return as_fail(e, AS_EUSAGE, "--resume: %s, line %llu %s; delete the journal and run again", j->path,
+                           (unsigned long long)number, why);
         as_error detail = {0};
         const as_status s = as_run_state_apply(state, record, &detail);
+        j->spent_ns = json_integer_value(json_object_get(record, "elapsed_ns"));
+        j->lines = number;
         json_decref(record);
         if (s != AS_OK)
-            return as_fail(e, s, "--resume: %s, line %d: %s", j->path, number, detail.message);
+            return as_fail(e, s, "--resume: %s, line %llu: %s", j->path, (unsigned long long)number, detail.message);
         *good = ftello(f);
     }
     return AS_OK;
@@ -181,6 +232,7 @@ as_status as_journal_resume(as_journal *j, const char *path, as_run_state *state
                     "with no other option, or delete it",
                     j->path);
     off_t good = ftello(f);
+    j->lines = 1;
     if (s == AS_OK)
         s = replay(f, j, state, &line, &capacity, &good, e);
     fclose(f);

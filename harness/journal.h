@@ -8,6 +8,9 @@ typedef struct as_journal {
     int fd;            /* -1: closed */
     char *path;        /* FILE.journal */
     char *result_path; /* FILE */
+    uint64_t lines;    /* written so far, the header too: a line's `seq` is its number */
+    int64_t spent_ns;  /* of the budget, by the processes before this one */
+    int64_t opened_ns; /* when this one opened it; each line says what was spent until then */
     char *references;  /* FILE.references: folder that the launches share; gone with the run; NULL: none */
 } as_journal;
 
@@ -18,8 +21,8 @@ as_status as_journal_create(as_journal *j, const char *result_path, const struct
 
 /* Reads the header of the journal that `path` names (the journal itself or its result). New object. */
 as_status as_journal_header(const char *path, struct json_t **header, as_error *e) AS_MUST_CHECK;
-/* Reopens for appending and applies every record; a torn last line is cut off. AS_EUSAGE for a corrupted line or
- * another plan's journal. */
+/* Reopens for appending and applies every record; a torn last line is cut off. AS_EUSAGE, naming the line, for one that
+ * is damaged, edited, missing or moved, and for another plan's or an older build's journal. */
 as_status as_journal_resume(as_journal *j, const char *path, as_run_state *state, as_error *e) AS_MUST_CHECK;
 
 /* Appends, syncs, then applies to `state`. */

@@ -60,7 +60,8 @@ static const struct option_row {
      "quick (5% intervals), standard (2%) or publish (1%); default quick"},
     {"budget", "TIME", DURATION, AT(budget_ns), 0, 0, "wall time of the whole run: 90s, 4m (default: by profile)"},
     {"timeout", "TIME", DURATION, AT(timeout_ns), 0, 0, "longest time a stage of one case may take (default 60s)"},
-    {"launches", "N", COUNT, AT(launches), 1, 1000, "fresh processes to spread the rounds over (default 1)"},
+    {"launches", "N", COUNT, AT(launches), 1, 1000,
+     "fresh processes to spread the rounds over (default 1, profile publish 6)"},
     {"rounds", "N", COUNT, AT(rounds), 1, 10000, "exactly N rounds a launch, no stop rule"},
     {"seed", "N", SEED, AT(seed), 0, 0, "64-bit seed of inputs and order (default 42)"},
     {"cpus", "LIST", TEXT, AT(cpus), 0, 0, "CPUs to measure on: 0-3,8 (default: all that this process may use)"},
@@ -203,7 +204,6 @@ static const struct option_row *find_row(const char *name, size_t length) {
 
 static as_status parse_words(as_options *o, int argc, char **argv, bool *help, as_error *e) {
     *o = (as_options){.profile = AS_QUICK,
-                      .launches = 1,
                       .seed = 42,
                       .gpu = -1,
                       .ceilings = true,
@@ -232,6 +232,8 @@ static as_status parse_words(as_options *o, int argc, char **argv, bool *help, a
         AS_TRY(store(o, row, value, e));
         o->chosen += row->at != AT(resume) && row->at != AT(quiet);
     }
+    if (o->launches == 0) /* a published number speaks of processes, not of one process; a check needs one */
+        o->launches = o->profile == AS_PUBLISH && o->command && strcmp(o->command, "run") == 0 ? 6 : 1;
     if (o->resume && o->dry_run)
         return as_fail(e, AS_EUSAGE, "--resume runs what is left; leave --dry-run away");
     if (o->resume && o->out)

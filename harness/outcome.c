@@ -1,6 +1,7 @@
 #include "outcome.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ as_status as_run_state_init(as_run_state *s, const as_plan *plan, as_error *e) {
         as_outcome *o = &s->outcome[i];
         o->warm = true;
         o->after_timing = "not_run";
+        o->verified_launch = o->complete_launch = -1;
         o->rounds = json_array();
         o->time = json_array();
         o->rows = json_array();
@@ -121,8 +123,20 @@ static as_status apply_status(as_outcome *o, const json_t *r, as_error *e) {
     return as_fail(e, AS_EUSAGE, "unknown status");
 }
 
-static as_status apply_checked(as_outcome *o, const json_t *r) {
+int as_outcome_rounds_in(const as_outcome *o, int launch) {
+    int n = 0;
+    for (int i = o->n_rounds - 1; i >= 0 && o->launch[i] == launch; i--)
+        n++;
+    return n;
+}
+
+static as_status apply_checked(as_outcome *o, int least_rounds, const json_t *r) {
     const bool passed = json_is_true(json_object_get(r, "passed"));
+    const int launch = (int)json_integer_value(json_object_get(r, "launch"));
+    if (passed && launch != o->complete_launch && as_outcome_rounds_in(o, launch) >= least_rounds) {
+        o->complete_launch = launch;
+        o->complete++;
+    }
     if (strcmp(o->after_timing, "failed") != 0)
         o->after_timing = passed ? "passed" : "failed";
     if (o->verification) {
@@ -147,8 +161,10 @@ as_status as_run_state_apply(as_run_state *s, const json_t *r, as_error *e) {
     as_outcome *o = &s->outcome[json_integer_value(index)];
     if (strcmp(kind, "prepared") == 0) {
         o->prepare_ns += number(r, "ns");
+        o->visits++;
     } else if (strcmp(kind, "verified") == 0) {
         o->verify_ns += number(r, "ns");
+        o->verified_launch = (int)json_integer_value(json_object_get(r, "launch"));
         json_decref(o->verification);
         o->verification = json_deep_copy(json_object_get(r, "verification"));
         json_object_set_new(o->verification, "after_timing", json_string(o->after_timing));
@@ -161,7 +177,8 @@ as_status as_run_state_apply(as_run_state *s, const json_t *r, as_error *e) {
     } else if (strcmp(kind, "round") == 0) {
         return apply_round(o, r, e);
     } else if (strcmp(kind, "checked") == 0) {
-        return apply_checked(o, r);
+        const bool ceiling = s->plan->cases[json_integer_value(index)].ceiling;
+        return apply_checked(o, ceiling ? 2 * s->plan->ceiling_rounds : s->plan->min_rounds, r);
     } else if (strcmp(kind, "status") == 0) {
         return apply_status(o, r, e);
     } else {
@@ -188,4 +205,41 @@ size_t as_outcome_units(const as_outcome *o, const as_stop_rule *rule, double *o
         out[n++] = as_stats_median(o->median_ns + begin, (size_t)(end - begin));
     }
     return n;
+}
+
+as_components as_outcome_components(const as_outcome *o) {
+    const size_t rounds = (size_t)o->n_rounds;
+    as_components out = {0};
+    size_t n = 0, i, j;
+    json_t *round, *v;
+    json_array_foreach(o->time, i, round) n += json_array_size(round);
+    double *x = malloc(sizeof *x * (n + 1));
+    size_t *count = malloc(sizeof *count * (rounds + 1));
+    if (x && count && rounds > 0) {
+        size_t at = 0;
+        json_array_foreach(o->time, i, round) {
+            count[i] = json_array_size(round);
+            json_array_foreach(round, j, v) x[at++] = log(fmax((double)json_integer_value(v), 1) / (double)o->batch);
+        }
+        out = as_variance_components(x, count, o->launch, rounds);
+    }
+    free(x);
+    free(count);
+    return out;
+}
+
+as_components as_outcome_round_components(const as_outcome *o) {
+    const size_t n = (size_t)o->n_rounds;
+    as_components out = {0};
+    double *x = malloc(sizeof *x * (n + 1));
+    size_t *count = malloc(sizeof *count * (n + 1));
+    for (size_t i = 0; x && count && i < n; i++) {
+        x[i] = log(o->median_ns[i]);
+        count[i] = 1;
+    }
+    if (x && count)
+        out = as_variance_components(x, count, o->launch, n);
+    free(x);
+    free(count);
+    return out;
 }

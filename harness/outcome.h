@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plan.h"
+#include "variance.h"
 
 struct json_t;
 
@@ -19,6 +20,10 @@ typedef struct as_outcome {
     double prepare_ns, verify_ns, warmup_ns;
     bool warm;                /* every warm-up settled */
     const char *after_timing; /* "not_run", "passed", "failed" */
+    int verified_launch;      /* index of the launch that verified it last; -1 none */
+    int visits;               /* preparations so far: launches and, for a ceiling, both of each */
+    int complete;             /* launches in which it had its least rounds and passed the check after them */
+    int complete_launch;      /* the last of them; -1 none */
     int n_rounds, capacity;
     double *median_ns; /* of each round, one operation */
     int *launch;       /* of each round */
@@ -44,6 +49,16 @@ as_status as_run_state_apply(as_run_state *s, const struct json_t *record, as_er
 
 const char *as_case_status_name(as_case_status s);
 
+/* Rounds of the launch, if it is the last one that has any. */
+int as_outcome_rounds_in(const as_outcome *o, int launch);
+
 /* Unit medians of a case: launches where it has at least rule.min_units of them, else rounds. `out` holds n_rounds.
  * Returns their number; *scope is "launches" or "within-launch". */
 size_t as_outcome_units(const as_outcome *o, const as_stop_rule *rule, double *out, const char **scope);
+
+/* Variance between launches, rounds and samples, of the logarithms of all samples. No degrees of freedom anywhere
+ * before the first round. */
+as_components as_outcome_components(const as_outcome *o);
+/* The same of round medians: no level of samples; their noise is part of the rounds'. What decides where repetitions go,
+ * since a median does not see the tails that the samples' own variance consists of. */
+as_components as_outcome_round_components(const as_outcome *o);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct json_t;
 
@@ -49,3 +50,6 @@ as_status as_place_bind_process(const as_placement *p, as_error *e) AS_MUST_CHEC
 bool as_place_holds(const as_placement *p, int k);
 /* New object: asked, cpus, numa_node, what was read back. */
 struct json_t *as_place_json(const as_placement *p);
+
+/* Processes of this process's cgroup that the kernel has killed for want of memory; -1 where it does not tell. */
+int64_t as_cgroup_oom_kills(const char *sysroot);

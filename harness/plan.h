@@ -9,6 +9,7 @@
 struct json_t;
 
 enum { AS_MAX_DEVICES = 17 };
+#define AS_CEILING_SHARE 0.15 /* of the budget, at most */
 
 /* What the probe process found. `device[]` are stubs: name, driver, index and last-level cache are set, `impl` is
  * NULL, since only a worker opens a device. */
@@ -36,7 +37,9 @@ typedef struct as_case {
     size_t bytes;                                       /* of all its operands and copies */
     int copies;                                         /* input sets to rotate: 1 warm */
     int group;                                          /* packing of cases that are prepared together */
-    double cost_ns;                                     /* estimate: prepare, verify, warm up, min_rounds rounds */
+    int visits;                                         /* preparations planned: one a launch, a ceiling's two */
+    double visit_ns;                                    /* estimate: prepare, verify, warm up, rounds, check */
+    double cost_ns;                                     /* of all its visits */
     const char *drop_reason;                            /* not NULL: planned, and not reached, for this reason */
 } as_case;
 

@@ -12,10 +12,15 @@ typedef struct as_figures {
     double floor_ns, fraction;                /* of the limiting ceiling */
     const char *limit;                        /* resource that limits */
     int ceiling;                              /* case number of the limiting ceiling; -1 none */
-    bool above_limit;
+    bool above_limit, ceiling_suspect;
     const char *no_ceiling; /* reason where fraction is NaN */
     bool converged;
 } as_figures;
+
+/* Where more launches would help a case: the part between launches is unknown, or the largest one in the variance of
+ * its estimate. */
+typedef enum as_advice { AS_ADVICE_NONE, AS_ADVICE_ONE_LAUNCH, AS_ADVICE_LAUNCHES_DIFFER } as_advice;
+as_advice as_variance_advice(const as_outcome *o);
 
 as_figures as_case_figures(const as_run_state *s, int c);
 /* valid, suspect or invalid; reasons are appended to the JSON array `reasons` (may be NULL). */

@@ -39,6 +39,23 @@ static double *all_samples(const as_outcome *o, size_t *n) {
     return x;
 }
 
+static json_t *component(const as_component *c) {
+    if (!(c->degrees_of_freedom > 0))
+        return json_null();
+    return json_pack("{s:o, s:f, s:b}", "relative_sd", real_or_null(c->relative_sd), "degrees_of_freedom",
+                     c->degrees_of_freedom, "clipped", (int)c->clipped);
+}
+
+static json_t *variance(const as_outcome *o) {
+    static const char *const advice[] = {
+        [AS_ADVICE_ONE_LAUNCH] =
+            "one launch: how fresh processes differ is unknown and not in the interval; give --launches 6",
+        [AS_ADVICE_LAUNCHES_DIFFER] = "launches differ most: more --launches narrow the interval, more rounds do not"};
+    const as_components x = as_outcome_components(o);
+    return json_pack("{s:o, s:o, s:o, s:s?}", "launch", component(&x.launch), "round", component(&x.round), "sample",
+                     component(&x.sample), "advice", advice[as_variance_advice(o)]);
+}
+
 static json_t *statistics(const as_outcome *o, const as_figures *f) {
     size_t n;
     double *x = all_samples(o, &n);
@@ -55,10 +72,10 @@ static json_t *statistics(const as_outcome *o, const as_figures *f) {
                                                      as_stats_quantile_sorted(x, n, points[i]), "confidence",
                                                      as_stats_percentile_confidence(points[i], n)));
     json_t *out =
-        json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:b, s:o}", "scope", f->scope, "units",
+        json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:b, s:o, s:o}", "scope", f->scope, "units",
                   (json_int_t)f->time.units, "samples", (json_int_t)n, "median_ns", median, "mad_ns", mad, "min_ns",
                   x[0], "max_ns", x[n - 1], "relative_half_width", real_or_null(f->time.relative_half_width),
-                  "converged", (int)f->converged, "percentiles", percentiles);
+                  "converged", (int)f->converged, "percentiles", percentiles, "variance", variance(o));
     free(x);
     return out;
 }
@@ -140,10 +157,10 @@ static json_t *metrics(const as_case *k, const as_outcome *o, const as_figures *
 }
 
 static json_t *ceiling(const as_run_state *s, const as_figures *f) {
-    return json_pack("{s:o, s:s?, s:s?, s:o, s:s?}", "fraction", real_or_null(f->fraction), "limit",
+    return json_pack("{s:o, s:s?, s:s?, s:o, s:s?, s:b}", "fraction", real_or_null(f->fraction), "limit",
                      isfinite(f->fraction) ? f->limit : NULL, "ceiling_id",
                      f->ceiling >= 0 && isfinite(f->fraction) ? s->plan->cases[f->ceiling].id : NULL, "floor_ns",
-                     real_or_null(f->floor_ns), "reason", f->no_ceiling);
+                     real_or_null(f->floor_ns), "reason", f->no_ceiling, "suspect", (int)f->ceiling_suspect);
 }
 
 /* ---- the case ---- */

@@ -36,7 +36,7 @@ static json_t *journal_header(const run *r, int argc, char **argv) {
     for (int i = 0; i < argc; i++)
         json_array_append_new(words, json_string(argv[i]));
     json_t *context = as_record_context(&r->plan, argc, argv);
-    return json_pack("{s:s, s:s, s:O, s:o, s:o}", "schema", "assay.journal/1", "plan", hash, "date",
+    return json_pack("{s:s, s:s, s:O, s:o, s:o}", "schema", "assay.journal/2", "plan", hash, "date",
                      json_object_get(context, "date"), "argv", words, "context", context);
 }
 

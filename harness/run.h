@@ -11,6 +11,8 @@ as_status as_run(const as_registry *registry, const as_options *o, int argc, cha
 typedef struct as_run_state as_run_state;
 typedef struct as_summary {
     int done, failed, skipped, lost, not_reached, suspect, unconverged;
+    int ceilings_out, beside_suspect; /* ceilings that were not measured; percentages of a suspect one */
+    int one_launch, launches_differ;  /* as_advice of the cases; of those that have not converged */
 } as_summary;
 as_summary as_summarise(const as_run_state *s);
 /* The closing table and the counted warnings, to standard output. */

@@ -32,6 +32,9 @@ typedef struct as_interval {
  * finite: everything NaN. */
 as_interval as_stats_interval(const double *unit_medians, size_t n, double confidence);
 
+/* Half-width of the interval of logarithms over their standard deviation: w(n) t / sqrt n; INFINITY for n < 2. */
+double as_stats_width_factor(size_t n, double confidence);
+
 /* Confidence with which n samples fix percentile p (0 < p < 1) within a margin of (1 - p) / 20 in probability:
  * erf(z / sqrt 2), z = margin sqrt(n / (p (1 - p))). 24,576 samples give P90 at 99%; P99 takes 270,336. */
 double as_stats_percentile_confidence(double p, size_t n);

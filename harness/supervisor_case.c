@@ -34,6 +34,7 @@ static as_status ask(as_supervisor *s, json_t *command, json_t **answer, as_erro
 as_status as_worker_start(as_supervisor *s, const as_device *device, as_error *e) {
     s->device = device;
     s->launch = s->state->launches;
+    s->oom_kills = as_cgroup_oom_kills("");
     AS_TRY(as_peer_start(&s->worker, "__worker", e));
     json_t *answer = NULL;
     AS_TRY(ask(s, open_command(s), &answer, e));
@@ -83,11 +84,22 @@ as_status as_case_finish(as_supervisor *s, int c, as_case_status status, const c
     return rc;
 }
 
+/* What SIGKILL from elsewhere means: the kernel's counter knows, where it can be read. */
+static const char *about_memory(const as_supervisor *s, const char *how) {
+    if (strncmp(how, "signal 9 ", 9) != 0)
+        return "";
+    const int64_t kills = as_cgroup_oom_kills("");
+    if (kills < 0 || s->oom_kills < 0)
+        return "; if nobody sent it, the kernel did for want of memory: take smaller cases, or a higher limit";
+    return kills > s->oom_kills ? "; the kernel killed it for want of memory: take smaller cases, or a higher limit"
+                                : "; somebody killed it, not the memory limit";
+}
+
 /* The worker died or hung: the case at fault is lost, a fresh worker takes over with a new launch index. */
 static as_status replace_worker(as_supervisor *s, int c, const as_error *why, as_error *e) {
     char how[128], reason[700];
     as_worker_stop(s, how);
-    snprintf(reason, sizeof reason, "%s (worker: %s)", why->message, how);
+    snprintf(reason, sizeof reason, "%.440s (worker: %s%s)", why->message, how, about_memory(s, how));
     AS_TRY(as_case_finish(s, c, AS_LOST, reason, e));
     return as_worker_start(s, s->device, e);
 }
@@ -185,16 +197,19 @@ bool as_stage_warmup(as_supervisor *s, int c, as_status *fatal, as_error *e) {
     return answer && record_answer(s, c, "warm", answer, fatal, e);
 }
 
-bool as_stage_round(as_supervisor *s, int c, int order, as_status *fatal, as_error *e) {
+int as_round_samples(const as_supervisor *s, int c) {
     const as_outcome *o = &s->state->outcome[c];
     const double sample_ns = o->op_ns * (double)o->batch;
-    double samples = floor(s->plan->limits.round_ns / (sample_ns > 1 ? sample_ns : 1));
-    samples = fmin(fmax(samples, 1), 1000);
-    int round = 0;
-    for (int i = o->n_rounds - 1; i >= 0 && o->launch[i] == s->launch; i--)
-        round++;
+    const double full = fmin(fmax(floor(s->plan->limits.round_ns / (sample_ns > 1 ? sample_ns : 1)), 1), 1000);
+    return s->share[c].samples > 0 && s->share[c].samples < full ? s->share[c].samples : (int)full;
+}
+
+bool as_stage_round(as_supervisor *s, int c, int order, as_status *fatal, as_error *e) {
+    const as_outcome *o = &s->state->outcome[c];
+    const int round = as_outcome_rounds_in(o, s->launch);
     json_t *answer =
-        stage(s, c, "round", json_pack("{s:i, s:I}", "samples", (int)samples, "batch", (json_int_t)o->batch), fatal, e);
+        stage(s, c, "round", json_pack("{s:i, s:I}", "samples", as_round_samples(s, c), "batch", (json_int_t)o->batch),
+              fatal, e);
     if (!answer)
         return false;
     json_object_set_new(answer, "round", json_integer(round));

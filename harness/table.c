@@ -18,13 +18,20 @@ as_summary as_summarise(const as_run_state *s) {
         case AS_SKIPPED: sum.skipped++; break;
         case AS_LOST: sum.lost++; break;
         case AS_PENDING:
-        case AS_NOT_REACHED: sum.not_reached++; break;
+        case AS_NOT_REACHED:
+            sum.not_reached += !s->plan->cases[i].ceiling;
+            sum.ceilings_out += s->plan->cases[i].ceiling;
+            break;
         }
         if (o->status != AS_DONE || s->plan->cases[i].ceiling || o->n_rounds == 0)
             continue;
         const as_figures f = as_case_figures(s, i);
         sum.suspect += strcmp(as_case_validity(s, i, &f, NULL), "valid") != 0;
         sum.unconverged += !f.converged;
+        sum.beside_suspect += f.ceiling_suspect;
+        const as_advice advice = as_variance_advice(o);
+        sum.one_launch += advice == AS_ADVICE_ONE_LAUNCH;
+        sum.launches_differ += !f.converged && advice == AS_ADVICE_LAUNCHES_DIFFER;
     }
     return sum;
 }
@@ -59,7 +66,7 @@ static void print_case(const as_run_state *s, int i, int width) {
         strncat(rate, k->work.item, sizeof rate - strlen(rate) - 1);
     }
     if (isfinite(f.fraction))
-        snprintf(share, sizeof share, "%.0f%%", f.fraction * 100);
+        snprintf(share, sizeof share, "%.0f%%%s", f.fraction * 100, f.ceiling_suspect ? "?" : "");
     json_t *reasons = json_array();
     const char *validity = as_case_validity(s, i, &f, reasons);
     const char *why = json_string_value(json_array_get(reasons, 0));
@@ -81,6 +88,35 @@ static void print_verified(const as_run_state *s, int i, int width) {
            o->status == AS_DONE ? "passed" : as_case_status_name(o->status), note, o->reason[0] ? ": " : "", o->reason);
 }
 
+static void print_notes(const as_run_state *s, const as_summary *sum) {
+    if (s->clock_cost_ns > 0)
+        printf("one reading of the host clock costs %.0f ns; samples of single operations hold it\n", s->clock_cost_ns);
+    if (sum->one_launch)
+        printf("%d intervals speak of one process: how fresh processes differ is not in them; --launches 6 adds it\n",
+               sum->one_launch);
+    if (sum->launches_differ)
+        printf("%d open cases differ most between launches: more --launches narrow them, more time alone does not\n",
+               sum->launches_differ);
+}
+
+static void print_warnings(const as_summary *sum) {
+    if (sum->ceilings_out)
+        fprintf(stderr,
+                "warning: %d ceilings were not measured, and the cases that need them have no percentage; give more "
+                "time with --budget (ceilings take at most 15%%), or look at their reasons above\n",
+                sum->ceilings_out);
+    if (sum->beside_suspect)
+        fprintf(stderr,
+                "warning: %d percentages stand beside a suspect ceiling (marked ?); measure it alone, or on a quieter "
+                "machine\n",
+                sum->beside_suspect);
+    if (sum->suspect)
+        fprintf(stderr,
+                "warning: %d cases are suspect (%d have not converged); give more time with --budget, or look at their "
+                "reasons above; `assay doctor` tells what disturbs this machine\n",
+                sum->suspect, sum->unconverged);
+}
+
 void as_print_table(const as_run_state *s, bool verify_only) {
     const int width = widest_id(s);
     if (!verify_only)
@@ -96,12 +132,9 @@ void as_print_table(const as_run_state *s, bool verify_only) {
     const as_summary sum = as_summarise(s);
     printf("\n%d done, %d failed, %d skipped, %d lost, %d not reached\n", sum.done, sum.failed, sum.skipped, sum.lost,
            sum.not_reached);
-    if (!verify_only && s->clock_cost_ns > 0)
-        printf("one reading of the host clock costs %.0f ns; samples of single operations hold it\n", s->clock_cost_ns);
+    if (!verify_only)
+        print_notes(s, &sum);
     fflush(stdout);
-    if (!verify_only && sum.suspect)
-        fprintf(stderr,
-                "warning: %d cases are suspect (%d have not converged); give more time with --budget, or look at their "
-                "reasons above; `assay doctor` tells what disturbs this machine\n",
-                sum.suspect, sum.unconverged);
+    if (!verify_only)
+        print_warnings(&sum);
 }

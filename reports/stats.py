@@ -63,3 +63,38 @@ def fastest_round_ns(case: dict) -> float:
     """Median of the fastest round, one operation: what a ceiling's rate is made from (a disturbance only slows)."""
     series = next(s for s in case["series"] if s["primary"])
     return min(statistics.median(row) for row in series["samples"]) / series["batch"]
+
+
+def variance_components(rounds: list, samples: list, batch: int) -> dict:
+    """(variance, degrees of freedom) of the logarithms by level, as nested ANOVA with unequal counts gives them.
+
+    None where a level has no degrees of freedom; a negative estimate is returned as it is.
+    """
+    launches = {}
+    for r, row in zip(rounds, samples, strict=True):
+        if row:
+            launches.setdefault(r["launch"], []).append([math.log(x / batch) for x in row])
+    everything = [x for launch in launches.values() for row in launch for x in row]
+    n, r, levels = len(everything), sum(map(len, launches.values())), len(launches)
+    df = {"launch": levels - 1, "round": r - levels, "sample": n - r}
+    grand = statistics.fmean(everything)
+    squares = dict.fromkeys(df, 0.0)
+    ratio = 0.0
+    for launch in launches.values():
+        flat = [x for row in launch for x in row]
+        mean = statistics.fmean(flat)
+        squares["launch"] += len(flat) * (mean - grand) ** 2
+        ratio += sum(len(row) ** 2 for row in launch) / len(flat)
+        for row in launch:
+            middle = statistics.fmean(row)
+            squares["round"] += len(row) * (middle - mean) ** 2
+            squares["sample"] += sum((x - middle) ** 2 for x in row)
+    sample = squares["sample"] / df["sample"] if df["sample"] else 0.0
+    within = (squares["round"] / df["round"] - sample) / ((n - ratio) / df["round"]) if df["round"] else 0.0
+    between = 0.0
+    if df["launch"]:
+        k2 = (ratio - sum(len(row) ** 2 for launch in launches.values() for row in launch) / n) / df["launch"]
+        k3 = (n - sum(sum(map(len, launch)) ** 2 for launch in launches.values()) / n) / df["launch"]
+        between = (squares["launch"] / df["launch"] - sample - k2 * within) / k3
+    found = {"launch": between, "round": within, "sample": sample}
+    return {level: (found[level], df[level]) if df[level] else None for level in df}

@@ -12,7 +12,7 @@ import jsonschema
 from . import SCHEMA
 from .errors import EnvironmentProblem, InputProblem, visible
 from .load import read_json
-from .stats import case_time, fastest_round_ns, unit_medians
+from .stats import case_time, fastest_round_ns, unit_medians, variance_components
 
 TOLERANCE = 1e-6  # relative; both sides compute in float64
 SHOWN = 20  # faults printed for each file
@@ -192,11 +192,27 @@ class _Case:
             ("relative_half_width", time.relative_half_width),
         ):
             self._same(f"statistics.{key}", stated[key], value)
+        if "variance" in stated:
+            self._variance(stated["variance"], series)
         width = time.relative_half_width
         converged = units >= self.plan["min_units"] and width is not None
         converged = converged and width <= self.plan["target_relative_half_width"]
         if stated["converged"] != converged:
             self.found.append(f"statistics.converged is {stated['converged']}, from the samples it is {converged}")
+
+    def _variance(self, stated: dict, series: dict) -> None:
+        """Results of older builds have no levels."""
+        for level, found in variance_components(self.case["rounds"], series["samples"], series["batch"]).items():
+            row, what = stated[level], f"statistics.variance.{level}"
+            if (row is None) != (found is None):
+                self.found.append(f"{what} is {row}, from the samples it is {found}")
+            elif row is not None:
+                variance, freedom = found
+                self._same(f"{what}.degrees_of_freedom", row["degrees_of_freedom"], freedom)
+                sd = math.sqrt(math.expm1(max(variance, 0)))
+                if not math.isclose(row["relative_sd"], sd, rel_tol=1e-4, abs_tol=1e-6):
+                    stated_sd = row["relative_sd"]
+                    self.found.append(f"{what}.relative_sd is {stated_sd:.9g}, from the samples it is {sd:.9g}")
 
     def _rate(self, triple: tuple) -> None:
         work, rate = self.case["work"], self.case["rate"]

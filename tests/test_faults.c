@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
 #include <signal.h>
@@ -86,7 +87,7 @@ static void only_the_case_at_fault_is_lost(void **unused) {
                            "off",  "--rounds", "8",     "--timeout", "2s",  "--budget",
                            "120s", "--quiet",  "--out", result_path, NULL};
     assert_int_equal(fake_assay(words, &output), 1);
-    assert_non_null(strstr(output, "2 done, 2 failed, 1 skipped, 5 lost, 0 not reached"));
+    assert_non_null(strstr(output, "2 done, 2 failed, 1 skipped, 6 lost, 0 not reached"));
     free(output);
     assert_no_process_is_left();
     json_t *result = load_result();
@@ -97,6 +98,8 @@ static void only_the_case_at_fault_is_lost(void **unused) {
     assert_ended(result, "fault/refuses/dev:cpu", "failed", "the kernel reported an error");
     assert_ended(result, "fault/hungry/dev:cpu", "failed", "1 TB for the workspace does not fit");
     assert_ended(result, "fault/absent/dev:cpu", "skipped", "this CPU has no such unit");
+    assert_ended(result, "fault/killed/dev:cpu", "lost", "signal 9"); /* and what the kernel's counter says of it */
+    assert_non_null(strstr(fake_text(fake_case(result, "cases", "fault/killed/dev:cpu"), "reason"), "memory"));
     assert_ended(result, "fault/late_abort/dev:cpu", "lost", "signal 6");
     const json_t *late = fake_case(result, "cases", "fault/late_abort/dev:cpu");
     assert_true(json_array_size(json_object_get(late, "rounds")) > 0); /* what it had measured is kept, and unused */
@@ -109,9 +112,28 @@ static void only_the_case_at_fault_is_lost(void **unused) {
         assert_int_equal(in_launch(row, launch), 8);
         assert_true(json_array_size(json_object_get(row, "metrics")) > 0);
     }
-    assert_int_equal(json_array_size(json_object_get(result, "cases")), 10);
+    assert_int_equal(json_array_size(json_object_get(result, "cases")), 11);
     assert_int_equal(access(journal_path, F_OK), -1);
     json_decref(result);
+}
+
+/* An error that spoils the device's context costs its case; the others go on in a fresh process. */
+static void a_sticky_device_error(void **unused) {
+    (void)unused;
+    char *output = NULL;
+    const char *words[] = {"run", "--suite",  "fault", "--device", "fake",  "--ceilings", "off", "--rounds",
+                           "2",   "--budget", "60s",   "--quiet",  "--out", result_path,  NULL};
+    assert_int_equal(fake_assay(words, &output), 1);
+    assert_non_null(strstr(output, "2 done, 1 failed, 0 skipped, 0 lost, 0 not reached"));
+    free(output);
+    json_t *result = load_result();
+    assert_ended(result, "fault/sticky/dev:fake0", "failed", "illegal memory access");
+    const json_t *first = fake_case(result, "cases", "fault/first/dev:fake0"),
+                 *last = fake_case(result, "cases", "fault/last/dev:fake0");
+    assert_true(last_launch(first) >= 1 && last_launch(last) >= 1); /* the first process was given up */
+    assert_int_equal(in_launch(first, last_launch(first)), 2);
+    json_decref(result);
+    assert_no_process_is_left();
 }
 
 static void everything_absent(void **unused) {
@@ -259,6 +281,107 @@ static void sigkill_leaves_no_worker(void **unused) {
     resume_finishes();
 }
 
+/* Names in the folder of the run, sorted: what a run leaves behind. */
+static int left_behind(const char *const *names, int n) {
+    DIR *d = opendir(folder);
+    int found = 0, known = 0;
+    assert_non_null(d);
+    for (struct dirent *entry; (entry = readdir(d));) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        found++;
+        for (int i = 0; i < n; i++)
+            known += strcmp(entry->d_name, names[i]) == 0;
+    }
+    closedir(d);
+    return found == n && known == n;
+}
+
+/* Journal and, where launches share them, references: --resume needs both, and its end removes both. */
+static void sigkill_leaves_the_journal_only(void **unused) {
+    (void)unused;
+    const char *words[] = {"run",        "--device", "cpu",      "--filter", "^(fault/first|vector/other)/dev",
+                           "--ceilings", "off",      "--rounds", "25",       "--launches",
+                           "2",          "--budget", "120s",     "--out",    result_path,
+                           NULL};
+    const pid_t pid = fake_start(words, -1);
+    int status = 0;
+    wait_for(pid, "\"kind\":\"round\"", 3);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_no_process_is_left();
+    assert_true(left_behind((const char *[]){"result.json.journal", "result.json.references"}, 2));
+    assert_int_equal(fake_assay((const char *[]){"run", "--resume", result_path, "--quiet", NULL}, NULL), 0);
+    assert_true(left_behind((const char *[]){"result.json"}, 1));
+}
+
+/* ---- resuming ---- */
+
+/* Cuts the journal behind the last line that holds `what`. */
+static void cut_behind(const char *what) {
+    FILE *f = fopen(journal_path, "r");
+    char *line = NULL;
+    size_t capacity = 0;
+    long keep = 0;
+    assert_non_null(f);
+    while (getline(&line, &capacity, f) > 0)
+        if (strstr(line, what))
+            keep = ftell(f);
+    free(line);
+    fclose(f);
+    assert_true(keep > 0);
+    assert_int_equal(truncate(journal_path, keep), 0);
+}
+
+/* The device's case had all its rounds and its check when the run was killed, though not yet its status; the host's case
+ * hung. Only the latter is tried again. */
+static void what_is_complete_is_not_measured_again(void **unused) {
+    (void)unused;
+    const char *words[] = {"run",        "--filter",  "^(vector/graph/dev|fault/hangs/)",
+                           "--ceilings", "off",       "--rounds",
+                           "2",          "--timeout", "1s",
+                           "--budget",   "60s",       "--out",
+                           result_path,  NULL};
+    const pid_t pid = fake_start(words, -1);
+    int status = 0;
+    wait_for(pid, "\"kind\":\"prepared\"", 2);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    cut_behind("\"kind\":\"checked\"");
+    assert_int_equal(count_in_file(journal_path, "\"kind\":\"status\""), 0);
+    assert_int_equal(fake_assay((const char *[]){"run", "--resume", result_path, "--quiet", NULL}, NULL), 1);
+    json_t *result = load_result();
+    const json_t *graph = fake_case(result, "cases", "vector/graph/dev:fake0");
+    assert_string_equal(fake_text(graph, "status"), "done");
+    assert_int_equal(json_array_size(json_object_get(graph, "rounds")), 2);
+    assert_int_equal(last_launch(graph), 0);
+    assert_ended(result, "fault/hangs/dev:cpu", "lost", "no answer in 1 s");
+    json_decref(result);
+}
+
+/* 40 rounds of 260 ms, planned as 32 ms: they would fit the 12 s of a fresh run, and do not fit what is left after the
+ * 1.3 s and more that the device's case took before the kill. */
+static void the_budget_goes_on_with_what_was_left(void **unused) {
+    (void)unused;
+    const char *words[] = {"run",        "--filter",  "^(vector/graph/dev|effect/good/)",
+                           "--ceilings", "off",       "--rounds",
+                           "40",         "--budget",  "12s",
+                           "--out",      result_path, NULL};
+    setenv("FAKE_SLOW_MS", "260", 1);
+    const pid_t pid = fake_start(words, -1);
+    int status = 0;
+    wait_for(pid, "\"kind\":\"prepared\"", 2);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(fake_assay((const char *[]){"run", "--resume", result_path, "--quiet", NULL}, NULL), 0);
+    unsetenv("FAKE_SLOW_MS");
+    json_t *result = load_result();
+    const json_t *graph = fake_case(result, "cases", "vector/graph/dev:fake0");
+    assert_int_equal(json_array_size(json_object_get(graph, "rounds")), 40);
+    assert_ended(result, "effect/good/dev:cpu", "not_reached", "slower than planned");
+    json_decref(result);
+}
+
 /* Long before the case's own time limit of 60 s. */
 static void ended_while_a_case_hangs(int number) {
     const char *words[] = {"run", "--filter", "^fault/hangs/", "--ceilings", "off", "--out", result_path, NULL};
@@ -300,6 +423,19 @@ static void a_hanging_program_is_ended(void **unused) {
     json_decref(result);
 }
 
+/* Nor the supervisor: its worker ends with it, and the program with the worker. */
+static void sigkill_ends_a_program_too(void **unused) {
+    (void)unused;
+    const char *words[] = {"run", "--exec", "sleep 100", "--name", "nap", "--out", result_path, NULL};
+    const pid_t pid = fake_start(words, -1);
+    int status = 0;
+    wait_for(pid, "\"kind\":\"prepared\"", 1);
+    wait_ms(50); /* it sleeps by now, or will */
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_no_process_is_left();
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 int main(int argc, char **argv) {
@@ -308,11 +444,21 @@ int main(int argc, char **argv) {
         return rc;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(only_the_case_at_fault_is_lost), IN_FOLDER(everything_absent),
-        IN_FOLDER(a_driver_that_kills_the_probe),  IN_FOLDER(a_device_in_a_worker_of_its_own),
-        IN_FOLDER(sigint_leaves_a_partial_result), IN_FOLDER(sigterm_too),
-        IN_FOLDER(sigkill_leaves_no_worker),       IN_FOLDER(sigint_while_a_case_hangs),
-        IN_FOLDER(sigkill_while_a_case_hangs),     IN_FOLDER(a_hanging_program_is_ended),
+        IN_FOLDER(only_the_case_at_fault_is_lost),
+        IN_FOLDER(everything_absent),
+        IN_FOLDER(a_driver_that_kills_the_probe),
+        IN_FOLDER(a_device_in_a_worker_of_its_own),
+        IN_FOLDER(sigint_leaves_a_partial_result),
+        IN_FOLDER(sigterm_too),
+        IN_FOLDER(a_sticky_device_error),
+        IN_FOLDER(sigkill_leaves_the_journal_only),
+        IN_FOLDER(what_is_complete_is_not_measured_again),
+        IN_FOLDER(the_budget_goes_on_with_what_was_left),
+        IN_FOLDER(sigkill_leaves_no_worker),
+        IN_FOLDER(sigint_while_a_case_hangs),
+        IN_FOLDER(sigkill_while_a_case_hangs),
+        IN_FOLDER(a_hanging_program_is_ended),
+        IN_FOLDER(sigkill_ends_a_program_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,6 +200,82 @@ static void flags_are_counted(void **unused) {
     assert_validity(FAKE_VECTOR, "suspect", "throttled: power cap (3 of 6 rounds)");
 }
 
+/* Values differ from round to round: one reason, with the largest. */
+static void flags_of_one_kind_are_merged(void **unused) {
+    (void)unused;
+    static const char *const flags[] = {"other load: steal: 3.1% > 2.0%", "other load: steal: 12.4% > 2.0%",
+                                        "other load: steal: 9.9% > 2.0%", "clocks moved",
+                                        "major page faults: 2",           "L1 lost"};
+    fake_measured(&state, FAKE_VECTOR, steady, 6);
+    for (size_t i = 0; i < 6; i++)
+        json_array_append_new(json_object_get(json_array_get(state.outcome[FAKE_VECTOR].rounds, i), "flags"),
+                              json_string(flags[i]));
+    assert_validity(FAKE_VECTOR, "suspect", "other load: steal: up to 12.4% > 2.0% (3 of 6 rounds)");
+    assert_validity(FAKE_VECTOR, "suspect", "clocks moved (1 of 6 rounds)");
+    assert_validity(FAKE_VECTOR, "suspect", "major page faults: 2 (1 of 6 rounds)");
+    assert_validity(FAKE_VECTOR, "suspect", "L1 lost (1 of 6 rounds)");
+    const as_figures f = as_case_figures(&state, FAKE_VECTOR);
+    json_t *reasons = json_array();
+    as_case_validity(&state, FAKE_VECTOR, &f, reasons);
+    assert_int_equal(json_array_size(reasons), 4);
+    json_decref(reasons);
+}
+
+/* ---- suspect and dropped ceilings ---- */
+
+static void a_suspect_ceiling_marks_its_cases(void **unused) {
+    (void)unused;
+    static const int64_t fast[] = {2000, 2001, 2002, 2001, 2000, 2002};
+    fake_measured(&state, FAKE_CEILING, fast, 6);
+    fake_measured(&state, FAKE_VECTOR, steady, 6);
+    assert_false(as_case_figures(&state, FAKE_VECTOR).ceiling_suspect);
+    json_array_append_new(json_object_get(json_array_get(state.outcome[FAKE_CEILING].rounds, 0), "flags"),
+                          json_string("clocks moved"));
+    assert_true(as_case_figures(&state, FAKE_VECTOR).ceiling_suspect);
+    json_t *row = as_record_case(&state, FAKE_VECTOR);
+    assert_true(json_is_true(json_object_get(json_object_get(row, "ceiling"), "suspect")));
+    json_decref(row);
+    assert_validity(FAKE_VECTOR, "valid", NULL); /* its time is none the worse for it */
+    assert_int_equal(as_summarise(&state).beside_suspect, 1);
+}
+
+static void a_dropped_ceiling_leaves_no_percentage(void **unused) {
+    (void)unused;
+    const as_plan *plan = state.plan;
+    plan_case(FAKE_CEILING)->drop_reason = "ceilings take at most 15% of the budget";
+    as_run_state_free(&state);
+    assert_int_equal(as_run_state_init(&state, plan, NULL), AS_OK);
+    fake_measured(&state, FAKE_VECTOR, steady, 6);
+    const as_figures f = as_case_figures(&state, FAKE_VECTOR);
+    assert_true(isnan(f.fraction));
+    assert_non_null(strstr(f.no_ceiling, "was not measured: its entry in `ceilings` says why"));
+    const as_summary sum = as_summarise(&state);
+    assert_true(sum.ceilings_out == 1 && sum.not_reached == 1); /* ceilings are no cases; the copy is one */
+}
+
+/* ---- levels ---- */
+
+static void where_more_launches_help(void **unused) {
+    (void)unused;
+    fake_measured(&state, FAKE_VECTOR, steady, 6);
+    assert_int_equal(as_variance_advice(&state.outcome[FAKE_VECTOR]), AS_ADVICE_ONE_LAUNCH);
+    json_t *row = as_record_case(&state, FAKE_VECTOR);
+    const json_t *v = json_object_get(json_object_get(row, "statistics"), "variance");
+    assert_true(json_is_null(json_object_get(v, "launch")));
+    assert_near(json_number_value(json_object_get(json_object_get(v, "round"), "degrees_of_freedom")), 5, 0);
+    assert_near(json_number_value(json_object_get(json_object_get(v, "sample"), "degrees_of_freedom")), 12, 0);
+    assert_non_null(strstr(fake_text(v, "advice"), "--launches 6"));
+    json_decref(row);
+    static const int64_t of[] = {100000, 100100, 110000, 110100, 90000, 90100};
+    fake_apply(&state, fake_verified(FAKE_COPY, true));
+    fake_apply(&state, fake_warm(FAKE_COPY, 1));
+    for (int i = 0; i < 6; i++) /* launches far apart, their rounds close */
+        fake_apply(&state, fake_round(FAKE_COPY, i / 2, i % 2, of[i], 3));
+    assert_int_equal(as_variance_advice(&state.outcome[FAKE_COPY]), AS_ADVICE_LAUNCHES_DIFFER);
+    const as_components x = as_outcome_round_components(&state.outcome[FAKE_COPY]);
+    assert_true(x.launch.relative_sd > 0.09 && x.launch.relative_sd < 0.11 && x.round.relative_sd < 0.001);
+}
+
 static void timers_must_agree(void **unused) {
     (void)unused;
     fake_measured(&state, FAKE_VECTOR, steady, 6);
@@ -279,6 +355,10 @@ int main(void) {
         WITH_STATE(cases_that_are_not_done_are_invalid),
         WITH_STATE(unchecked_output_is_suspect),
         WITH_STATE(flags_are_counted),
+        WITH_STATE(flags_of_one_kind_are_merged),
+        WITH_STATE(a_suspect_ceiling_marks_its_cases),
+        WITH_STATE(a_dropped_ceiling_leaves_no_percentage),
+        WITH_STATE(where_more_launches_help),
         WITH_STATE(timers_must_agree),
         WITH_STATE(a_coarse_timer_is_named),
         WITH_STATE(only_done_cases_have_numbers),

@@ -37,7 +37,7 @@ static int release(void **unused) {
 }
 
 static json_t *header_of(const char *plan) {
-    return json_pack("{s:s, s:s, s:s, s:[s, s], s:{s:s}}", "schema", "assay.journal/1", "plan", plan, "date",
+    return json_pack("{s:s, s:s, s:s, s:[s, s], s:{s:s}}", "schema", "assay.journal/2", "plan", plan, "date",
                      "2026-01-02", "argv", "assay", "run", "context", "host_name", "here");
 }
 
@@ -95,7 +95,7 @@ static void a_record_is_on_disk_at_once(void **unused) {
     assert_int_equal(create(result_path), AS_OK);
     record(fake_warm(FAKE_VECTOR, 1));
     char *text = read_file(journal_path, &size); /* while the journal is open */
-    assert_non_null(strstr(text, "{\"schema\":\"assay.journal/1\""));
+    assert_non_null(strstr(text, "{\"schema\":\"assay.journal/2\""));
     assert_non_null(strstr(text, "\"kind\":\"warm\""));
     assert_int_equal(text[size - 1], '\n');
     free(text);
@@ -231,10 +231,71 @@ static void a_damaged_line_is_named(void **unused) {
     free(read_file(journal_path, &now));
     assert_int_equal(now, size); /* nothing was cut from it */
     *second = '{';
-    memcpy(strstr(second, "\"case\":0"), "\"case\":9", 8); /* valid JSON, no sense */
+    memcpy(strstr(second, "\"case\":0"), "\"case\":1", 8); /* valid JSON of this plan, and not what was measured */
     write_file(journal_path, text, size);
-    resume_refused(AS_EUSAGE, "line 3: a record names no case of this plan");
+    resume_refused(AS_EUSAGE, "line 3 is damaged or was edited: its checksum does not fit");
+    as_journal_free(&journal);
+    memcpy(strstr(text, "2026"), "2025", 4); /* the header too */
+    write_file(journal_path, text, size);
+    resume_refused(AS_EUSAGE, "line 1 is damaged or was edited");
     free(text);
+}
+
+static void a_lost_or_moved_line_is_named(void **unused) {
+    (void)unused;
+    size_t size;
+    leave_a_journal();
+    char *text = read_file(journal_path, &size);
+    char *second = strchr(text, '\n') + 1, *third = strchr(second, '\n') + 1, *fourth = strchr(third, '\n') + 1;
+    char *spoilt = malloc(2 * size);
+    const size_t head = (size_t)(third - text), lost = (size_t)(fourth - third), rest = size - head - lost;
+    memcpy(spoilt, text, head); /* line 3 is gone */
+    memcpy(spoilt + head, fourth, rest);
+    write_file(journal_path, spoilt, head + rest);
+    resume_refused(AS_EUSAGE, "line 3 holds record 4: records are missing or moved");
+    as_journal_free(&journal);
+    memcpy(spoilt, text, head + lost); /* line 3 stands twice */
+    memcpy(spoilt + head + lost, third, lost + rest);
+    write_file(journal_path, spoilt, size + lost);
+    resume_refused(AS_EUSAGE, "line 4 holds record 3");
+    free(spoilt);
+    free(text);
+}
+
+/* A whole record that makes no sense for this plan is an error of its own, with its line. */
+static void a_record_of_no_case_is_named(void **unused) {
+    (void)unused;
+    assert_int_equal(create(result_path), AS_OK);
+    json_t *r = fake_warm(99, 1);
+    assert_int_equal(as_journal_record(&journal, &state, r, &error), AS_EUSAGE); /* written, then refused */
+    json_decref(r);
+    as_journal_free(&journal);
+    resume_refused(AS_EUSAGE, "line 2: a record names no case of this plan");
+}
+
+static void what_was_spent_goes_on(void **unused) {
+    (void)unused;
+    assert_int_equal(create(result_path), AS_OK);
+    journal.opened_ns -= 5000000000; /* as if it had run for 5 s */
+    record(fake_warm(FAKE_VECTOR, 1));
+    as_journal_free(&journal);
+    assert_int_equal(as_journal_resume(&journal, result_path, &state, &error), AS_OK);
+    assert_true(journal.spent_ns >= 5000000000 && journal.spent_ns < 65000000000);
+    const int64_t first = journal.spent_ns;
+    journal.opened_ns -= 2000000000;
+    record(fake_round(FAKE_VECTOR, 0, 0, 100, 3));
+    as_journal_free(&journal);
+    as_run_state_free(&state);
+    assert_int_equal(as_run_state_init(&state, fake_plan(), &error), AS_OK);
+    assert_int_equal(as_journal_resume(&journal, result_path, &state, &error), AS_OK);
+    assert_true(journal.spent_ns >= first + 2000000000 && journal.lines == 3); /* the time between is nobody's */
+}
+
+static void an_older_builds_journal(void **unused) {
+    (void)unused;
+    static const char old[] = "{\"schema\":\"assay.journal/1\",\"plan\":\"0000000000001234\"}\n";
+    write_file(journal_path, old, sizeof old - 1);
+    resume_refused(AS_EUSAGE, "was written by an older build");
 }
 
 static void another_plans_journal(void **unused) {
@@ -255,7 +316,7 @@ static void files_that_are_no_journal(void **unused) {
         "hello\n",
         "{\"schema\":\"assay.result/1\"}\n",
         "[1]\n",
-        "{\"schema\":\"assay.journal/1\",\"plan\":\"0000000000001234\"}"}; /* no line end */
+        "{\"schema\":\"assay.journal/2\",\"plan\":\"0000000000001234\"}"}; /* no line end */
     for (size_t i = 0; i < sizeof contents / sizeof *contents; i++) {
         json_t *header = NULL;
         write_file(journal_path, contents[i], strlen(contents[i]));
@@ -289,6 +350,10 @@ int main(void) {
         IN_FOLDER(resume_goes_on_where_it_ended),
         IN_FOLDER(a_torn_last_line_is_cut),
         IN_FOLDER(a_damaged_line_is_named),
+        IN_FOLDER(a_lost_or_moved_line_is_named),
+        IN_FOLDER(a_record_of_no_case_is_named),
+        IN_FOLDER(what_was_spent_goes_on),
+        IN_FOLDER(an_older_builds_journal),
         IN_FOLDER(another_plans_journal),
         IN_FOLDER(files_that_are_no_journal),
         IN_FOLDER(the_header_keeps_the_command_line),

@@ -139,7 +139,7 @@ static void a_replay_equals_what_was_live(void **unused) {
     as_journal j, again;
     as_run_state replayed;
     as_error e = {0};
-    json_t *header = json_pack("{s:s, s:s, s:s, s:{}}", "schema", "assay.journal/1", "plan", "0000000000001234", "date",
+    json_t *header = json_pack("{s:s, s:s, s:s, s:{}}", "schema", "assay.journal/2", "plan", "0000000000001234", "date",
                                "2026-01-02T03:04:05+00:00", "context");
     assert_int_equal(as_journal_create(&j, path, header, &e), AS_OK);
     json_t *records[] = {json_pack("{s:s, s:i}", "kind", "launch", "launch", 0),

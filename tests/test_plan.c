@@ -310,6 +310,82 @@ static void ceilings_are_those_that_cases_name(void **unused) {
     release(&plan);
 }
 
+/* 5 s: 0.75 s for ceilings, which cost 0.34 s each. The first case takes its two; a third does not fit, so the cold
+ * cases, which name it, have none. */
+static void ceilings_stay_within_their_share(void **unused) {
+    (void)unused;
+    as_plan plan;
+    build(&plan, "--suite vector --device cpu --budget 5s");
+    double used = 0, all = 2e9;
+    for (int i = 0; i < plan.count; i++) {
+        used += plan.cases[i].ceiling && !plan.cases[i].drop_reason ? plan.cases[i].cost_ns : 0;
+        all += plan.cases[i].drop_reason ? 0 : plan.cases[i].cost_ns;
+    }
+    assert_true(used > 0 && used <= 0.15 * 5e9 && all <= 5e9);
+    assert_null(find(&plan, "ceiling/stream/level:cache/dev:cpu")->drop_reason);
+    assert_null(find(&plan, "ceiling/fma/dev:cpu")->drop_reason);
+    assert_non_null(strstr(find(&plan, "ceiling/stream/dev:cpu")->drop_reason, "at most 15% of the budget"));
+    assert_null(find(&plan, "vector/good/n:64/dev:cpu")->drop_reason);
+    release(&plan);
+    build(&plan, "--suite vector --device cpu --budget 4s"); /* 0.6 s: not both of the first case, so none */
+    for (int i = 0; i < plan.count; i++)
+        assert_true(!plan.cases[i].ceiling || plan.cases[i].drop_reason);
+    release(&plan);
+    build(&plan, "--suite vector --device cpu --budget 1ms");
+    for (int i = 0; i < plan.count; i++)
+        if (plan.cases[i].ceiling)
+            assert_non_null(strstr(plan.cases[i].drop_reason, "no case that fits the budget names it"));
+    release(&plan);
+}
+
+/* Ceilings of 32,768 bytes: 60% of 80,000 bytes hold one at a time. */
+static void ceilings_fit_the_free_memory(void **unused) {
+    (void)unused;
+    as_plan plan;
+    setenv("FAKE_FREE_BYTES", "3000000", 1);
+    build(&plan, "--suite vector --device fake");
+    int group_of_ceilings = -1;
+    for (int i = 0; i < plan.count; i++)
+        if (plan.cases[i].ceiling) {
+            group_of_ceilings = plan.cases[i].group;
+            for (int k = 0; k < plan.count; k++) /* they are prepared before the cases, never beside them */
+                assert_true(plan.cases[k].ceiling || plan.cases[k].group != group_of_ceilings);
+        }
+    assert_true(group_of_ceilings >= 0);
+    release(&plan);
+    setenv("FAKE_FREE_BYTES", "80000", 1);
+    build(&plan, "--suite vector --device fake");
+    const as_case *memory = find(&plan, "ceiling/stream/dev:fake0"),
+                  *cache = find(&plan, "ceiling/stream/level:cache/dev:fake0");
+    assert_true(memory && cache && memory->group != cache->group);
+    setenv("FAKE_FREE_BYTES", "50000", 1);
+    release(&plan);
+    build(&plan, "--suite vector --device fake");
+    assert_non_null(strstr(find(&plan, "ceiling/stream/dev:fake0")->drop_reason, "free memory"));
+    unsetenv("FAKE_FREE_BYTES");
+    release(&plan);
+}
+
+/* ---- levels ---- */
+
+static void publish_measures_six_processes(void **unused) {
+    (void)unused;
+    parse("--profile publish");
+    assert_int_equal(options.launches, 6);
+    as_options_free(&options);
+    parse("--profile publish --launches 2");
+    assert_int_equal(options.launches, 2);
+    as_options_free(&options);
+    parse("--profile standard");
+    assert_int_equal(options.launches, 1);
+    as_options_free(&options);
+    as_plan plan;
+    build(&plan, "--suite copy --device cpu --launches 6");
+    assert_true(plan.min_rounds == 1 && plan.cases[0].visits == 6);
+    assert_true(plan.cases[0].cost_ns >= 6 * plan.cases[0].visit_ns); /* every launch prepares anew */
+    release(&plan);
+}
+
 /* ---- the hash that --resume compares ---- */
 
 static uint64_t hash_of(const char *words) {
@@ -406,6 +482,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(quick_holds_95_cases),
         cmocka_unit_test(groups_fit_the_free_memory),
         cmocka_unit_test(ceilings_are_those_that_cases_name),
+        cmocka_unit_test(ceilings_stay_within_their_share),
+        cmocka_unit_test(ceilings_fit_the_free_memory),
+        cmocka_unit_test(publish_measures_six_processes),
         cmocka_unit_test(the_hash_tells_plans_apart),
         cmocka_unit_test(a_name_too_long_is_refused),
         cmocka_unit_test(senseless_parameters_name_the_case),

@@ -196,60 +196,6 @@ static void percentile_confidence(void **unused) {
     assert_near((double)within / TRIALS, as_stats_percentile_confidence(0.9, N), 0.05);
 }
 
-/* Synthetic warm-up series: block i of series `kind`, with relative noise `noise`. */
-typedef enum { CONSTANT, NOISY, RAMP, DRIFT, TWO_STATES, HEAVY_TAIL, PERIODIC } series_kind;
-static double block(series_kind kind, int i, double noise, as_rng *r) {
-    const double ripple = 1 + noise * normal(r);
-    switch (kind) {
-    case CONSTANT: return 1000;
-    case NOISY: return 1000 * ripple;
-    case RAMP: return 1000 * (1 + 2 * exp(-i / 10.0)) * ripple; /* clocks rise: 3000 falls towards 1000 */
-    case DRIFT: return 1000 * (1 + 0.01 * i) * ripple;          /* heats up for ever */
-    case TWO_STATES: return (i < 20 ? 1000 : 1300) * ripple;    /* throttles at block 20 */
-    case HEAVY_TAIL: return 1000 * ripple * (as_rng_below(r, 8) == 0 ? 1 + 3 * uniform_open(r) : 1);
-    case PERIODIC: return 1000 * (1 + 0.10 * sin(6.283185307179586 * i / 4)) * ripple; /* period of 4 blocks */
-    }
-    return NAN;
-}
-/* Share of 400 seeded series that read as warm after n blocks, at a tolerance of 2%. */
-static double warm_share(series_kind kind, int n, double noise) {
-    enum { SERIES = 400, MOST = 200 };
-    int warm = 0;
-    for (uint64_t s = 0; s < SERIES; s++) {
-        as_rng r = {.seed = s, .key = 5, .counter = 0};
-        double x[MOST];
-        for (int i = 0; i < n; i++)
-            x[i] = block(kind, i, noise, &r);
-        warm += as_stats_warm(x, (size_t)n, 0.02);
-    }
-    return (double)warm / SERIES;
-}
-
-static void warm_up(void **unused) {
-    (void)unused;
-    static const struct {
-        series_kind kind;
-        int n;
-        double noise, least, most;
-    } c[] = {
-        {CONSTANT, 6, 0, 1, 1},           {CONSTANT, 200, 0, 1, 1},         {NOISY, 12, 0.005, 0.99, 1},
-        {NOISY, 12, 0.10, 0.85, 1},       {NOISY, 100, 0.10, 0.85, 1},      {RAMP, 6, 0.005, 0, 0.01},
-        {RAMP, 12, 0.005, 0, 0},          {RAMP, 30, 0.005, 0, 0},          {RAMP, 120, 0.005, 0.99, 1},
-        {DRIFT, 12, 0.005, 0, 0.01},      {DRIFT, 60, 0.005, 0, 0},         {DRIFT, 200, 0.005, 0, 0},
-        {TWO_STATES, 20, 0.005, 0.99, 1}, {TWO_STATES, 25, 0.005, 0, 0.01}, {TWO_STATES, 28, 0.005, 0, 0.01},
-        {TWO_STATES, 60, 0.005, 0.99, 1}, {HEAVY_TAIL, 12, 0.005, 0.95, 1}, {HEAVY_TAIL, 100, 0.005, 0.95, 1},
-        {PERIODIC, 12, 0.005, 0.95, 1},   {PERIODIC, 100, 0.005, 0.95, 1},
-    };
-    for (size_t i = 0; i < COUNT(c); i++) {
-        const double share = warm_share(c[i].kind, c[i].n, c[i].noise);
-        if (share < c[i].least || share > c[i].most)
-            fail_msg("series %d after %d blocks, noise %g: warm in %.3f", (int)c[i].kind, c[i].n, c[i].noise, share);
-    }
-    const double few[5] = {1, 1, 1, 1, 1}, bad[6] = {1, 1, 1, NAN, 1, 1}, zero[6] = {1, 1, 1, 0, 1, 1};
-    assert_false(as_stats_warm(few, 5, 0.02) || as_stats_warm(NULL, 0, 0.02));
-    assert_false(as_stats_warm(bad, 6, 0.02) || as_stats_warm(zero, 6, 0.02));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(medians),
@@ -260,7 +206,6 @@ int main(void) {
         cmocka_unit_test(stop_rule),
         cmocka_unit_test(coverage_with_the_stop_rule),
         cmocka_unit_test(percentile_confidence),
-        cmocka_unit_test(warm_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,6 +173,21 @@ static void v2_tightest_ancestor_counts(void **state) {
     assert_true(info.cpu_quota == 1.5);
 }
 
+static void processes_killed_for_memory(void **state) {
+    const fake_tree *t = *state;
+    assert_int_equal(as_cgroup_oom_kills(t->root), -1); /* no cgroup: nobody tells */
+    fake_tree_write(t, "/proc/self/cgroup", "0::/a\n");
+    fake_tree_write(t, "/proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    fake_tree_write(t, "/sys/fs/cgroup/a/memory.events", "low 0\nhigh 0\nmax 7\noom 3\noom_kill 2\noom_group_kill 1\n");
+    assert_int_equal(as_cgroup_oom_kills(t->root), 2);
+    fake_tree_write(t, "/sys/fs/cgroup/a/memory.events", "low 0\n"); /* older kernels */
+    assert_int_equal(as_cgroup_oom_kills(t->root), -1);
+    fake_tree_write(t, "/proc/self/cgroup", "4:memory:/x\n");
+    fake_tree_write(t, "/proc/self/mountinfo", "32 30 0:30 / /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
+    fake_tree_write(t, "/sys/fs/cgroup/memory/x/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
+    assert_int_equal(as_cgroup_oom_kills(t->root), 5);
+}
+
 static void v2_inside_a_cgroup_namespace(void **state) {
     const fake_tree *t = *state;
     as_cgroup g;
@@ -243,15 +258,11 @@ static void odd_cgroup_files_do_no_harm(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        ON_TREE(small_files_are_parsed_strictly),
-        ON_TREE(recorded_topology_tells_caches),
-        ON_TREE(sysfs_stands_in_for_hwloc),
-        ON_TREE(nothing_known_is_zero_not_a_guess),
-        cmocka_unit_test(real_machine_is_plausible),
-        ON_TREE(v2_tightest_ancestor_counts),
-        ON_TREE(v2_inside_a_cgroup_namespace),
-        ON_TREE(v1_container_sees_its_own_part),
-        ON_TREE(v1_none_is_no_limit),
+        ON_TREE(small_files_are_parsed_strictly),    ON_TREE(recorded_topology_tells_caches),
+        ON_TREE(sysfs_stands_in_for_hwloc),          ON_TREE(nothing_known_is_zero_not_a_guess),
+        cmocka_unit_test(real_machine_is_plausible), ON_TREE(v2_tightest_ancestor_counts),
+        ON_TREE(processes_killed_for_memory),        ON_TREE(v2_inside_a_cgroup_namespace),
+        ON_TREE(v1_container_sees_its_own_part),     ON_TREE(v1_none_is_no_limit),
         ON_TREE(odd_cgroup_files_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

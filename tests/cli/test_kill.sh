@@ -70,6 +70,14 @@ sed '4s/.*/{"kind": "nosuch"}/' "$work/copy.json.journal" >"$work/kind.json.jour
 spoilt kind 'line 4'
 sed '4s/.*/{"kind": "prepared", "case": 1000000, "launch": 0}/' "$work/copy.json.journal" >"$work/range.json.journal"
 spoilt range 'line 4'
+# A figure changed by hand, a line lost, an older build's journal: named, not measured on.
+sed '5s/_ns":[0-9]/_ns":/' "$work/copy.json.journal" >"$work/edit.json.journal"
+cmp -s "$work/edit.json.journal" "$work/copy.json.journal" && fail "the edit changed nothing"
+spoilt edit 'line 5 .*checksum'
+sed 5d "$work/copy.json.journal" >"$work/lost.json.journal"
+spoilt lost 'line 5 .*missing'
+sed '1s/journal.2"/journal\/1"/' "$work/copy.json.journal" >"$work/older.json.journal"
+spoilt older 'older build'
 printf 'no journal\n' >"$work/text.json.journal"
 spoilt text 'journal'
 : >"$work/empty.json.journal"

@@ -172,6 +172,42 @@ def test_recomputation_refuses(check, document, mutate, word):
     assert any(word in fault for fault in faults), faults
 
 
+def _with_levels(case):
+    """What the harness writes of the levels of variance; older results have none."""
+    series = next(s for s in case["series"] if s["primary"])
+    found = stats.variance_components(case["rounds"], series["samples"], series["batch"])
+    levels = {
+        level: row
+        and {
+            "relative_sd": math.sqrt(math.expm1(max(row[0], 0))),
+            "degrees_of_freedom": row[1],
+            "clipped": row[0] < 0,
+        }
+        for level, row in found.items()
+    }
+    case["statistics"]["variance"] = {**levels, "advice": None}
+    return case["statistics"]["variance"]
+
+
+def test_levels_of_variance_are_recomputed(check, document):
+    levels = _with_levels(_done(document))
+    assert levels["launch"] is None and levels["round"] and levels["sample"]
+    assert validate.document_faults(document, check) == []
+    levels["round"]["relative_sd"] += 0.01
+    assert any("statistics.variance.round.relative_sd" in f for f in validate.document_faults(document, check))
+    levels["round"] = None
+    assert any("statistics.variance.round is None" in f for f in validate.document_faults(document, check))
+
+
+def test_variance_by_hand():
+    """The balanced example of tests/test_variance.c."""
+    rounds = [{"launch": i} for i in (0, 0, 3, 3)]
+    samples = [[math.exp(x) for x in row] for row in ([0, 2], [2, 4], [6, 8], [8, 10])]
+    found = stats.variance_components(rounds, samples, 1)
+    assert {k: v[1] for k, v in found.items()} == {"launch": 1, "round": 2, "sample": 4}
+    assert [found[k][0] for k in ("launch", "round", "sample")] == pytest.approx([17, 1, 2])
+
+
 def test_command_says_which_file_and_exits_1(command, save, document):
     _scale(_done(document)["metrics"][0], "value")
     path = save(document)

@@ -99,6 +99,8 @@ static as_status fake_memory(as_device *d, size_t *free_bytes, size_t *total_byt
 static as_status fake_alloc(as_device *d, as_memory kind, size_t bytes, void **out, as_error *e) {
     (void)d, (void)kind;
     *out = NULL;
+    if (fake.sticky)
+        return as_fail(e, AS_EFAIL, "an illegal memory access was encountered, earlier");
     char *p = bytes_in_use + bytes <= capacity() ? malloc(bytes + HEADER) : NULL;
     if (!p)
         return as_fail(e, AS_ENOMEM, "%zu bytes do not fit on the fake device", bytes);
@@ -148,8 +150,8 @@ static as_status fake_stream_create(as_device *d, as_stream *out, as_error *e) {
 static void fake_stream_destroy(as_device *d, as_stream s) { (void)d, (void)s; }
 
 static as_status fake_stream_sync(as_device *d, as_stream s, as_error *e) {
-    (void)d, (void)s, (void)e;
-    return AS_OK;
+    (void)d, (void)s;
+    return fake.sticky ? as_fail(e, AS_EFAIL, "an illegal memory access was encountered") : AS_OK;
 }
 
 static as_status fake_event_create(as_device *d, as_event *out, as_error *e) {

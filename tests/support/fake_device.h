@@ -1,5 +1,6 @@
 /* A device of kind "fake" in host memory, with streams, events and graphs, whose clock obeys the test. In a child
- * process (probe, worker) the environment speaks: FAKE_COUNT=0|2|broken|crash, FAKE_FREE_BYTES=1048576, FAKE_HEALTH=warning. */
+ * process (probe, worker) the environment speaks: FAKE_COUNT=0|2|broken|crash, FAKE_FREE_BYTES=1048576,
+ * FAKE_HEALTH=warning; effect/good obeys FAKE_SLOW_MS=100. */
 #pragma once
 
 #include "suite.h"
@@ -9,6 +10,7 @@ typedef struct fake_control {
     double clock_rate;  /* events tell the device time multiplied by this: 2 is a clock that runs twice too fast */
     bool spin;          /* the host waits as long as the device works */
     size_t cache_bytes; /* last-level cache that the device tells */
+    bool sticky;        /* an illegal access has spoilt the context: nothing works until the process ends */
 
     /* What happened since fake_reset. */
     int operations; /* run, by a launch or inside a graph */

@@ -17,8 +17,12 @@ static void execute(const as_call *call, int times) {
         *(call->counter ? call->counter : (uint64_t *)&sink) += 1;
 }
 
+/* FAKE_SLOW_MS: much longer than the planner takes it for. */
 static as_status effect_run(const as_call *call, as_error *e) {
+    const char *slow = getenv("FAKE_SLOW_MS");
     (void)e;
+    if (slow)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000L * atoi(slow)}, NULL);
     execute(call, FAKE_EXECUTIONS);
     return AS_OK;
 }
@@ -75,6 +79,23 @@ static as_status segfault_run(const as_call *call, as_error *e) {
     return AS_OK;
 }
 
+/* What the kernel's killer for want of memory does. */
+static as_status killed_run(const as_call *call, as_error *e) {
+    (void)call, (void)e;
+    raise(SIGKILL);
+    return AS_OK;
+}
+
+static void effect_kernel(const as_call *call) { execute(call, FAKE_EXECUTIONS); }
+static as_status device_run(const as_call *call, as_error *e) { return fake_launch(call, effect_kernel, e); }
+
+/* Issues in good order; the next wait, and all after it in this process, fail. */
+static as_status sticky_run(const as_call *call, as_error *e) {
+    AS_TRY(device_run(call, e));
+    fake.sticky = true;
+    return AS_OK;
+}
+
 static as_status hang_run(const as_call *call, as_error *e) {
     (void)call, (void)e;
     while (pause() != 0) /* it never returns 0 */
@@ -123,16 +144,21 @@ static const as_variant fault_variants[] = {
     {.name = "refuses", .on = "cpu", .run = refuse_run},
     {.name = "hungry", .on = "cpu", .run = effect_run, .prepare = no_memory},
     {.name = "absent", .on = "cpu", .run = effect_run, .available = absent},
+    {.name = "killed", .on = "cpu", .run = killed_run},
     {.name = "late_abort", .on = "cpu", .run = late_abort_run, .flags = AS_SINGLE},
     {.name = "last", .on = "cpu", .run = effect_run},
+    {.name = "first", .on = "fake", .run = device_run},
+    {.name = "sticky", .on = "fake", .run = sticky_run},
+    {.name = "last", .on = "fake", .run = device_run},
     {0},
 };
 
 static const as_point fault_points[] = {
     {.from = AS_QUICK,
      .on = "cpu",
-     .variants = "first,aborts,segfaults,hangs,exits,refuses,hungry,absent,late_abort,last",
+     .variants = "first,aborts,segfaults,hangs,exits,refuses,hungry,absent,killed,late_abort,last",
      .axes = ""},
+    {.from = AS_QUICK, .on = "fake", .variants = "first,sticky,last", .axes = ""},
     {0},
 };
 
