@@ -103,9 +103,9 @@ static void member(int number, int size, void *context) {
     for (int i = 0; i < AS_ALLOC_PAIRS; i++) {
         const double t0 = now_ns();
         block b = take(job->state);
-        __asm__ volatile("" : "+r"(b.at)::"memory"); /* a pair that nobody uses is not removed */
         if (!b.at)
             break;
+        __asm__ volatile("" : "+r"(b.at)::"memory"); /* a pair that nobody uses is not removed */
         if (job->state->touch)
             touch(job->state, b);
         const double t1 = now_ns();

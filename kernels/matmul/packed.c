@@ -131,20 +131,19 @@ static void pack_b(float *out, const float *b, int64_t stride, int64_t depth, in
 }
 
 typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int lanes __attribute__((vector_size(16)));
 
 /* out[d][0..4) for d in [0, 4) from four rows: a 4 x 4 transposition in registers. */
 static inline void transpose4(float *out, int64_t out_stride, const float *a, int64_t stride) {
     const quad r0 = *(const quad *)a, r1 = *(const quad *)(a + stride);
     const quad r2 = *(const quad *)(a + 2 * stride), r3 = *(const quad *)(a + 3 * stride);
-    const quad low01 = __builtin_shuffle(r0, r1, (lanes){0, 4, 1, 5});
-    const quad high01 = __builtin_shuffle(r0, r1, (lanes){2, 6, 3, 7});
-    const quad low23 = __builtin_shuffle(r2, r3, (lanes){0, 4, 1, 5});
-    const quad high23 = __builtin_shuffle(r2, r3, (lanes){2, 6, 3, 7});
-    *(quad *)out = __builtin_shuffle(low01, low23, (lanes){0, 1, 4, 5});
-    *(quad *)(out + out_stride) = __builtin_shuffle(low01, low23, (lanes){2, 3, 6, 7});
-    *(quad *)(out + 2 * out_stride) = __builtin_shuffle(high01, high23, (lanes){0, 1, 4, 5});
-    *(quad *)(out + 3 * out_stride) = __builtin_shuffle(high01, high23, (lanes){2, 3, 6, 7});
+    const quad low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
+    const quad high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+    const quad low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+    const quad high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    *(quad *)out = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+    *(quad *)(out + out_stride) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+    *(quad *)(out + 2 * out_stride) = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+    *(quad *)(out + 3 * out_stride) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
 }
 
 /* One panel: depth x rows, missing rows zero. */
