@@ -3,6 +3,7 @@
 #include "journal.h"
 #include "plan.h"
 #include "run.h"
+#include "telemetry.h"
 #include "worker.h"
 
 #include <jansson.h>
@@ -126,6 +127,11 @@ static int probe(const as_registry *registry, int argc, char **argv) {
     return as_probe_child(registry);
 }
 
+static int sampler(const as_registry *registry, int argc, char **argv) {
+    (void)argc, (void)argv;
+    return as_sampler_main(registry);
+}
+
 static const struct command {
     const char *name;
     const char *help; /* NULL: internal, a process of the run */
@@ -138,8 +144,10 @@ static const struct command {
     {"validate", "check results against the schema and recompute their figures", in_python},
     {"compare", "slower, faster, same or inconclusive, case by case: assay compare BASE NEW", in_python},
     {"claims", "judge written claims: assay claims FILE RESULT...", in_python},
+    {"dmon", "print clocks, power, temperatures and load as they are: assay dmon [--period 1s] [--json]", as_dmon_main},
     {"__worker", NULL, worker},
     {"__probe", NULL, probe},
+    {"__sampler", NULL, sampler},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

@@ -14,6 +14,7 @@ extern "C" {
 #endif
 
 struct json_t;
+struct as_device_telemetry;
 
 /* Where an operand lives. On the CPU device all of them are plain host memory. */
 typedef enum as_memory {
@@ -84,6 +85,9 @@ struct as_device_driver {
     /* Compares two such readings: adds reasons ("throttled: power cap", "clocks moved", "other processes on
      * the GPU") as strings to `flags` (a JSON array). */
     void (*judge)(const struct json_t *before, const struct json_t *after, struct json_t *flags);
+
+    /* Curves and the energy counter (telemetry.h); NULL: none. */
+    const struct as_device_telemetry *telemetry;
 };
 
 /* The host as a device. */

@@ -1,6 +1,7 @@
 /* Building the plan: points -> cases -> filter -> ceilings -> groups -> budget. */
 #include "plan.h"
 #include "build_info.h"
+#include "energy.h"
 #include "plan_cases.h"
 
 #include <jansson.h>
@@ -94,6 +95,25 @@ static int by_priority(const void *a, const void *b) {
     return *x < *y ? -1 : *x > *y;
 }
 
+/* Energy passes get what the cases themselves leave, by the same priorities: they push no case out. */
+static void allot_energy(as_plan *plan, as_case **order, double used) {
+    for (int i = 0; i < plan->count && plan->options->energy; i++) {
+        as_case *c = order[i];
+        const int d = (int)(c->device - plan->machine.device);
+        const double cost = as_energy_cost_ns(c->work.predicted_ns);
+        if (c->ceiling || c->drop_reason)
+            continue;
+        c->no_energy = json_string_value(plan->machine.no_energy[d]);
+        if (!c->no_energy && used + cost > (double)plan->budget_ns)
+            c->no_energy = "the budget does not hold an energy pass beside the cases; raise --budget";
+        if (c->no_energy)
+            continue;
+        c->energy_ns = cost;
+        c->cost_ns += cost;
+        used += cost;
+    }
+}
+
 /* Reserves preparation, verification and the minimum of rounds for every case, by declared priority; what does not
  * fit is planned, not reached, and says so. */
 static as_status allot(as_plan *plan, as_error *e) {
@@ -114,6 +134,7 @@ static as_status allot(as_plan *plan, as_error *e) {
         else
             used += c->cost_ns;
     }
+    allot_energy(plan, order, used);
     free(order);
     return AS_OK;
 }
@@ -185,13 +206,15 @@ void as_plan_print(const as_plan *plan, FILE *to) {
                 c->drop_reason ? "  not reached: " : "", c->drop_reason ? c->drop_reason : "");
         total += c->drop_reason ? 0 : c->cost_ns;
     }
-    int fit = 0;
+    int fit = 0, energy = 0;
     for (int i = 0; i < plan->count - plan->ceilings; i++)
-        fit += plan->cases[i].drop_reason == NULL;
+        fit += plan->cases[i].drop_reason == NULL, energy += plan->cases[i].energy_ns > 0;
     fprintf(
         to,
         "\n%d of %d cases fit, with %d ceilings: %.0f s needed, %.0f s given; the rest goes to the widest intervals\n",
         fit, plan->count - plan->ceilings, plan->ceilings, total * 1e-9, (double)plan->budget_ns * 1e-9);
+    if (plan->options->energy)
+        fprintf(to, "energy passes of %d cases are part of it\n", energy);
 }
 
 json_t *as_plan_catalogue(const as_registry *registry) {

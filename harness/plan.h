@@ -17,6 +17,7 @@ typedef struct as_machine {
     as_device device[AS_MAX_DEVICES];
     size_t free_bytes[AS_MAX_DEVICES];
     struct json_t *description[AS_MAX_DEVICES];
+    struct json_t *no_energy[AS_MAX_DEVICES]; /* why its energy cannot be read; null where it can */
     struct json_t *absent; /* [{kind, reason, broken}] */
 } as_machine;
 
@@ -38,6 +39,8 @@ typedef struct as_case {
     int group;                                          /* packing of cases that are prepared together */
     double cost_ns;                                     /* estimate: prepare, verify, warm up, min_rounds rounds */
     const char *drop_reason;                            /* not NULL: planned, and not reached, for this reason */
+    double energy_ns;                                   /* of cost_ns: its energy pass; 0: none */
+    const char *no_energy;                              /* not NULL: asked for, and left out for this reason */
 } as_case;
 
 typedef struct as_profile_limits {

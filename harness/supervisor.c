@@ -173,7 +173,8 @@ static as_status run_set(as_supervisor *s, set *x, bool last_visit, as_error *e)
             AS_TRY(trim(s, x, e));
             if (x->launch != s->launch) /* a release failed: a fresh worker, nothing is prepared in it */
                 continue;
-            complete = all_rounds(s, x, &fatal, e) && each(s, x, as_stage_check, &fatal, e);
+            complete = all_rounds(s, x, &fatal, e) && (!last_visit || each(s, x, as_stage_energy, &fatal, e)) &&
+                       each(s, x, as_stage_check, &fatal, e);
         }
         AS_TRY(fatal);
     }
@@ -221,19 +222,19 @@ static int collect_ceilings(as_supervisor *s, const as_device *device, int *memb
 
 /* Time for extra rounds of a set: what is left after the reserve of all that is still to come, in proportion. */
 static int64_t extra_until(const as_supervisor *s, const set *x, int launch) {
-    double later = 0, mine = 0;
+    double later = 0, mine = 0, energy = 0; /* the set's energy passes come after its extra rounds */
     for (int i = 0; i < s->plan->count; i++)
         if (pending(s, i) && s->state->outcome[i].n_rounds == 0)
             later += s->plan->cases[i].cost_ns;
         else if (pending(s, i) && s->plan->cases[i].ceiling) /* their second visit, at the end */
             later += s->plan->cases[i].cost_ns / 2;
     for (int i = 0; i < x->count; i++)
-        mine += s->plan->cases[x->member[i]].cost_ns;
+        mine += s->plan->cases[x->member[i]].cost_ns, energy += s->plan->cases[x->member[i]].energy_ns;
     const double now = (double)as_now_ns(), free_ns = (double)s->deadline_ns - now - fmax(later, mine);
     const double share = fmax(later, mine) > 0 ? mine / fmax(later, mine) : 1;
     const int launches_left = s->plan->options->launches - launch;
     /* Lower bound: mine is spent on the set's own stages, before the extra rounds begin. */
-    return (int64_t)(now + mine + fmax(0, free_ns) * share / (launches_left > 0 ? launches_left : 1));
+    return (int64_t)(now + mine - energy + fmax(0, free_ns) * share / (launches_left > 0 ? launches_left : 1));
 }
 
 /* Visit 1 at the beginning of a launch, visit 2 at its end: half of the rounds each. */
