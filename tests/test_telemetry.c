@@ -390,6 +390,28 @@ static void a_broken_driver_costs_the_curves_alone(void **unused) {
     }
 }
 
+static void dmon_shows_the_device_and_says_when_it_breaks(void **unused) {
+    (void)unused;
+    const char *const words[] = {"dmon", "--device", "fake0", "--count", "2", "--period", "50ms", "--json", NULL},
+                     *const table[] = {"dmon", "--count", "1", "--period", "50ms", NULL};
+    char *text = NULL;
+    assert_int_equal(fake_assay(words, &text), 0);
+    json_t *first = json_loads(text, JSON_DISABLE_EOF_CHECK, NULL), *device = json_object_get(first, "fake0");
+    assert_true(json_number_value(json_object_get(device, "power_watts")) == 123.456);
+    assert_true(json_is_null(json_object_get(device, "memory_temperature_c")));
+    json_decref(first);
+    free(text);
+    assert_int_equal(fake_assay(table, &text), 0);
+    assert_non_null(strstr(text, "123.5"));
+    assert_null(strstr(text, "mtemp")); /* a column without values is left out of the table */
+    free(text);
+    setenv("FAKE_SAMPLER", "crash", 1);
+    assert_int_equal(fake_assay(words, &text), 3);
+    assert_non_null(strstr(text, "the sampler died: signal 6"));
+    unsetenv("FAKE_SAMPLER");
+    free(text);
+}
+
 static void the_switch_has_a_variable(void **unused) {
     (void)unused;
     as_options o;
@@ -520,6 +542,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_sampler_dies_with_the_supervisor),
         cmocka_unit_test(a_run_keeps_its_curves),
         cmocka_unit_test(a_broken_driver_costs_the_curves_alone),
+        cmocka_unit_test(dmon_shows_the_device_and_says_when_it_breaks),
         cmocka_unit_test(the_switch_has_a_variable),
         cmocka_unit_test(many_samples_are_joined),
         cmocka_unit_test(rows_that_a_kill_left_twice_are_skipped),
