@@ -152,8 +152,7 @@ static const char *device_of(const as_telemetry *t, int column) {
 }
 
 static int width_of(const as_telemetry *t, int c) {
-    const size_t widths[] = {strlen(t->column[c]->head), strlen(t->column[c]->shown_unit),
-                             strlen(device_of(t, c)), 6};
+    const size_t widths[] = {strlen(t->column[c]->head), strlen(t->column[c]->shown_unit), strlen(device_of(t, c)), 6};
     size_t most = 0;
     for (int i = 0; i < 4; i++)
         most = widths[i] > most ? widths[i] : most;
@@ -203,9 +202,9 @@ static void print_json(const as_telemetry *t, const double *row) {
         if (!json_object_get(out, name))
             json_object_set_new(out, name, json_object());
         json_object_set_new(json_object_get(out, name), t->column[c]->name,
-                            !isfinite(x)              ? json_null()
+                            !isfinite(x)                      ? json_null()
                             : x == floor(x) && fabs(x) < 1e15 ? json_integer(llround(x))
-                                                      : json_real(x));
+                                                              : json_real(x));
     }
     json_dumpf(out, stdout, JSON_COMPACT);
     puts("");

@@ -55,9 +55,7 @@ static int look(counter *c, double low, double high, double op_ns, edge *out) {
     return stepped;
 }
 
-static json_t *absent(const char *reason) {
-    return json_pack("{s:s, s:s}", "state", "absent", "reason", reason);
-}
+static json_t *absent(const char *reason) { return json_pack("{s:s, s:s}", "state", "absent", "reason", reason); }
 
 /* ---- at rest ---- */
 
@@ -194,8 +192,8 @@ bool as_energy_figures_of(const json_t *pass, double confidence, as_energy_figur
         return false;
     double window[AS_MOST_WINDOWS];
     for (int i = 0; i < n; i++)
-        window[i] = (at(pass, "joules", i + 1) - at(pass, "joules", i)) /
-                    (operations(pass, i + 1) - operations(pass, i));
+        window[i] =
+            (at(pass, "joules", i + 1) - at(pass, "joules", i)) / (operations(pass, i + 1) - operations(pass, i));
     const double count = operations(pass, n) - operations(pass, 0), joules = at(pass, "joules", n),
                  seconds = (at(pass, "at_ns", n) - at(pass, "at_ns", 0)) * 1e-9;
     const json_t *idle = json_object_get(pass, "idle_watts");

@@ -130,8 +130,8 @@ void as_environment_judge(const json_t *before, const json_t *after, json_t *fla
         add_reason(flags, "other load: steal", steal / ticks, steal_limit);
     const double wait_ns = growth(before, after, "wait_ns"), elapsed_ns = growth(before, after, "time_ns");
     if (wait_ns > least_wait_ns && wait_ns > wait_limit * elapsed_ns && elapsed_ns > 0)
-        json_array_append_new(flags, json_sprintf("disturbed: waited for a CPU over %ld%% of the time",
-                                                  lround(wait_limit * 100)));
+        json_array_append_new(
+            flags, json_sprintf("disturbed: waited for a CPU over %ld%% of the time", lround(wait_limit * 100)));
     if (growth(before, after, "thermal_throttle_ms") > 0)
         json_array_append_new(flags, json_string("throttled: thermal"));
     if (faults > 0) {

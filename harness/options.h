@@ -35,7 +35,7 @@ typedef struct as_options {
     bool ceilings;
     int telemetry; /* 1 on, 0 off; after parsing never -1 */
     int energy;    /* the same: a pass a case for energy by operation */
-    int chosen; /* options given besides --resume and --quiet: 0 lets --resume take up the journal's */
+    int chosen;    /* options given besides --resume and --quiet: 0 lets --resume take up the journal's */
 } as_options;
 
 /* Fills `o` from argv[1..]. AS_EUSAGE names the option and the remedy. *help is set if help was asked for.

@@ -18,7 +18,7 @@ typedef struct as_machine {
     size_t free_bytes[AS_MAX_DEVICES];
     struct json_t *description[AS_MAX_DEVICES];
     struct json_t *no_energy[AS_MAX_DEVICES]; /* why its energy cannot be read; null where it can */
-    struct json_t *absent; /* [{kind, reason, broken}] */
+    struct json_t *absent;                    /* [{kind, reason, broken}] */
 } as_machine;
 
 typedef enum as_case_status { AS_PENDING, AS_DONE, AS_FAILED, AS_SKIPPED, AS_LOST, AS_NOT_REACHED } as_case_status;

@@ -46,11 +46,10 @@ static void probe_driver(const as_device_driver *driver, json_t *devices, json_t
         if (driver->memory(&d, &free_bytes, &total, &e) != AS_OK)
             free_bytes = 0;
         json_t *description = driver->describe(&d);
-        json_array_append_new(devices, json_pack("{s:s, s:s, s:i, s:I, s:I, s:o, s:o}", "name", d.name, "kind",
-                                                 driver->kind, "index", i, "cache",
-                                                 (json_int_t)d.last_level_cache_bytes, "free", (json_int_t)free_bytes,
-                                                 "no_energy", no_energy(driver, description), "description",
-                                                 description));
+        json_array_append_new(
+            devices, json_pack("{s:s, s:s, s:i, s:I, s:I, s:o, s:o}", "name", d.name, "kind", driver->kind, "index", i,
+                               "cache", (json_int_t)d.last_level_cache_bytes, "free", (json_int_t)free_bytes,
+                               "no_energy", no_energy(driver, description), "description", description));
         driver->close(&d);
     }
 }

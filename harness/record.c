@@ -123,5 +123,6 @@ json_t *as_record_run(const as_run_state *s, int argc, char **argv, const json_t
     if (t && t->fault[0])
         json_array_append_new(json_object_get(context, "warnings"), json_string(t->fault));
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "assay.result/1", "context", context, "plan",
-                     plan_json(s, placement), "ceilings", ceilings, "cases", cases, "benchmarks", rows, "telemetry", as_telemetry_json(t));
+                     plan_json(s, placement), "ceilings", ceilings, "cases", cases, "benchmarks", rows, "telemetry",
+                     as_telemetry_json(t));
 }

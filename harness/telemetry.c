@@ -81,8 +81,7 @@ static void lay_out_columns(as_telemetry *t, const as_telemetry_request *r) {
 
 /* Not backed by pages before a row is written there. -1 and a fault where it cannot be had. */
 static int make_area(as_telemetry *t) {
-    t->area_bytes =
-        sizeof *t->area + sizeof(double) * (size_t)(t->columns + 1) * (size_t)AS_TELEMETRY_ROWS;
+    t->area_bytes = sizeof *t->area + sizeof(double) * (size_t)(t->columns + 1) * (size_t)AS_TELEMETRY_ROWS;
     enum { FIRST_FREE = 10 }; /* the sampler's line becomes its descriptor 3: this one must not stand there */
     const int low = memfd_create("assay-telemetry", MFD_CLOEXEC);
     const int fd = low >= 0 ? fcntl(low, F_DUPFD_CLOEXEC, FIRST_FREE) : -1;
@@ -111,8 +110,8 @@ static json_t *order(const as_telemetry *t, const as_telemetry_request *r, int a
     for (int i = 0; r->measured && i < r->measured->cpus && i < AS_CLOCK_CPUS; i++)
         json_array_append_new(cpus, json_integer(r->measured->cpu[i]));
     return json_pack("{s:o, s:o, s:i, s:i, s:I, s:i, s:I, s:b}", "devices", devices, "cpus", cpus, "columns",
-                     t->columns, "area", area, "area_bytes", (json_int_t)t->area_bytes, "spare",
-                     spare_cpu(r->measured), "period_ns", (json_int_t)r->period_ns, "stretch", (int)r->stretch);
+                     t->columns, "area", area, "area_bytes", (json_int_t)t->area_bytes, "spare", spare_cpu(r->measured),
+                     "period_ns", (json_int_t)r->period_ns, "stretch", (int)r->stretch);
 }
 
 static void await_first_sample(as_telemetry *t) {

@@ -38,10 +38,10 @@ typedef struct as_telemetry_column {
 /* A monitor reads a device without a context on it. `description` is the device's row of context.devices[]. All
  * functions may be called in any process; a process that must survive a broken driver calls none of them. */
 typedef struct as_device_telemetry {
-    const as_telemetry_column *columns;                     /* ends at name NULL */
-    void *(*open)(const struct json_t *description);        /* NULL: the device cannot be monitored */
-    void (*close)(void *monitor);                           /* NULL allowed */
-    void (*read)(void *monitor, double *values);            /* one a column; NaN where unknown */
+    const as_telemetry_column *columns;                              /* ends at name NULL */
+    void *(*open)(const struct json_t *description);                 /* NULL: the device cannot be monitored */
+    void (*close)(void *monitor);                                    /* NULL allowed */
+    void (*read)(void *monitor, double *values);                     /* one a column; NaN where unknown */
     bool (*energy)(void *monitor, double *joules, char reason[160]); /* since a fixed moment; false: the reason */
 } as_device_telemetry;
 
@@ -68,8 +68,8 @@ typedef struct as_telemetry {
     size_t area_bytes;
     int64_t begin_ns;
     int first_launch; /* rounds of earlier launches were measured before it began (--resume) */
-    char state[16];  /* "" never started, "sampling", "complete", "died", "stuck", "unavailable" */
-    char fault[240]; /* a line for the result's warnings; "" none */
+    char state[16];   /* "" never started, "sampling", "complete", "died", "stuck", "unavailable" */
+    char fault[240];  /* a line for the result's warnings; "" none */
 } as_telemetry;
 
 /* What to sample. Devices with no `telemetry` are left out. */

@@ -109,11 +109,11 @@ json_t *as_telemetry_json(const as_telemetry *t) {
                 json_array_append_new(unreadable, json_sprintf("%s.%s", t->source[s].name, t->column[c]->name));
         }
     }
-    json_t *out = json_pack("{s:s, s:o, s:s, s:o, s:i, s:i, s:o, s:o, s:o}", "state", t->state, "fault",
-                            t->fault[0] ? json_string(t->fault) : json_null(), "clock", "CLOCK_MONOTONIC_RAW",
-                            "sampler", sampler_json(t), "samples", n, "joined", stride, "time_ns",
-                            list ? time_json(t, list, n, stride) : json_array(), "columns", columns, "unreadable",
-                            unreadable);
+    json_t *out =
+        json_pack("{s:s, s:o, s:s, s:o, s:i, s:i, s:o, s:o, s:o}", "state", t->state, "fault",
+                  t->fault[0] ? json_string(t->fault) : json_null(), "clock", "CLOCK_MONOTONIC_RAW", "sampler",
+                  sampler_json(t), "samples", n, "joined", stride, "time_ns",
+                  list ? time_json(t, list, n, stride) : json_array(), "columns", columns, "unreadable", unreadable);
     free(list);
     return out;
 }

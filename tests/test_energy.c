@@ -62,8 +62,8 @@ static int close_bench(void **unused) {
 
 static json_t *measure(void) {
     json_t *out = NULL;
-    assert_int_equal(
-        as_energy_measure(&bench, &shop, warm.batch, &fake_telemetry, monitor, &quick, &out, &error), AS_OK);
+    assert_int_equal(as_energy_measure(&bench, &shop, warm.batch, &fake_telemetry, monitor, &quick, &out, &error),
+                     AS_OK);
     assert_non_null(out);
     return out;
 }
@@ -147,11 +147,11 @@ static void a_counter_that_stands_still_is_absent(void **unused) {
  * 330 J / 30 = 11 J; windows of 10, 10, 13 J. Above idle, of 50 W: (330 - 150) / 30 = 6 J. */
 static void figures_by_hand(void **unused) {
     (void)unused;
-    json_t *pass = json_pack("{s:s, s:n, s:f, s:f, s:[I,I,I,I], s:[f,f,f,f], s:[f,f,f,f], s:[f,f,f,f]}", "state",
-                             "measured", "reason", "step_ns", 1e8, "idle_watts", 50.0, "at_ns", (json_int_t)0,
-                             (json_int_t)1000000000, (json_int_t)2000000000, (json_int_t)3000000000, "joules", 0.0,
-                             100.0, 200.0, 330.0, "operations_low", -1.0, 10.0, 20.0, 29.0, "operations_high", 1.0,
-                             10.0, 20.0, 31.0);
+    json_t *pass =
+        json_pack("{s:s, s:n, s:f, s:f, s:[I,I,I,I], s:[f,f,f,f], s:[f,f,f,f], s:[f,f,f,f]}", "state", "measured",
+                  "reason", "step_ns", 1e8, "idle_watts", 50.0, "at_ns", (json_int_t)0, (json_int_t)1000000000,
+                  (json_int_t)2000000000, (json_int_t)3000000000, "joules", 0.0, 100.0, 200.0, 330.0, "operations_low",
+                  -1.0, 10.0, 20.0, 29.0, "operations_high", 1.0, 10.0, 20.0, 31.0);
     as_energy_figures f;
     assert_true(as_energy_figures_of(pass, 0.95, &f));
     assert_float_equal(f.joules, 11, 1e-12);
@@ -159,8 +159,7 @@ static void figures_by_hand(void **unused) {
     assert_float_equal(f.above_idle_joules, 6, 1e-12);
     assert_float_equal(f.resolution_joules, 11 * 2.0 / 30, 1e-12);
     const double window[] = {10, 10, 13};
-    assert_float_equal(f.relative_half_width,
-                       as_stats_interval(window, 3, 0.95).relative_half_width + 2.0 / 30, 1e-12);
+    assert_float_equal(f.relative_half_width, as_stats_interval(window, 3, 0.95).relative_half_width + 2.0 / 30, 1e-12);
     json_object_set_new(pass, "idle_watts", json_null());
     assert_true(as_energy_figures_of(pass, 0.95, &f));
     assert_true(isnan(f.above_idle_joules)); /* unknown, not all of it */
@@ -172,9 +171,9 @@ static void figures_by_hand(void **unused) {
 static json_t *run(const char *energy, const char *budget) {
     char *folder = fake_folder(), *text = NULL, path[300];
     snprintf(path, sizeof path, "%s/r.json", folder);
-    const char *const words[] = {"run",      "--suite",  "vector", "--device", "fake",     "--filter", "good/dev:",
-                                 "--rounds", "6",        "--budget", budget,   "--energy", energy,     "--ceilings",
-                                 "off",      "--quiet",  "--out",  path,       NULL};
+    const char *const words[] = {
+        "run",  "--suite",  "vector", "--device",   "fake", "--filter", "good/dev:", "--rounds", "6", "--budget",
+        budget, "--energy", energy,   "--ceilings", "off",  "--quiet",  "--out",     path,       NULL};
     const int code = fake_assay(words, &text);
     if (code != 0)
         fail_msg("exit %d: %s", code, text);
@@ -204,8 +203,8 @@ static void a_run_has_the_metrics_it_asked_for(void **unused) {
     assert_non_null(metric(k, "energy_above_idle_joules"));
     const json_t *at = json_object_get(energy, "at_ns"); /* at least 2 s of work back to back */
     const size_t last = json_array_size(at) - 1;
-    assert_true(last >= 3 && json_integer_value(json_array_get(at, last)) -
-                                     json_integer_value(json_array_get(at, 0)) >= 2000000000);
+    assert_true(last >= 3 &&
+                json_integer_value(json_array_get(at, last)) - json_integer_value(json_array_get(at, 0)) >= 2000000000);
     json_decref(result);
 
     result = run("off", "30s");

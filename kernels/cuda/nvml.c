@@ -314,8 +314,7 @@ static double field(const nvml_field *f, bool *wide) {
 
 static void sample_fields(const as_nvml *n, as_nvml_sample *out) {
     enum { MEMORY_TEMPERATURE = 82, POWER_NOW = 186, PCIE_SENT = 197, PCIE_RECEIVED = 198, FIELDS = 4 };
-    nvml_field f[FIELDS] = {
-        {.id = MEMORY_TEMPERATURE}, {.id = POWER_NOW}, {.id = PCIE_SENT}, {.id = PCIE_RECEIVED}};
+    nvml_field f[FIELDS] = {{.id = MEMORY_TEMPERATURE}, {.id = POWER_NOW}, {.id = PCIE_SENT}, {.id = PCIE_RECEIVED}};
     if (!n->fields || n->fields(n->device, FIELDS, f) != NVML_OK)
         return;
     bool sent, received;
@@ -329,8 +328,8 @@ static void sample_fields(const as_nvml *n, as_nvml_sample *out) {
 
 void as_nvml_read_sample(as_nvml *n, as_nvml_sample *out) {
     *out = (as_nvml_sample){.throttle = -1};
-    double *const known[] = {&out->power_watts, &out->memory_temperature_c, &out->pcie_sent_bytes,
-                             &out->pcie_received_bytes, &out->utilisation, &out->memory_utilisation,
+    double *const known[] = {&out->power_watts,         &out->memory_temperature_c, &out->pcie_sent_bytes,
+                             &out->pcie_received_bytes, &out->utilisation,          &out->memory_utilisation,
                              &out->memory_used_bytes};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         *known[i] = NAN;
