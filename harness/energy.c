@@ -14,6 +14,8 @@ const as_energy_settings as_energy_usual = {
 
 /* Between two readings under load: short against the 100 ms in which a GPU's counter moves. */
 static const double chunk_ns = 8e6;
+/* Between two at rest: often enough for steps of 100 ms, too seldom to keep a device awake. */
+static const long rest_poll_ns = 2000000;
 
 double as_energy_cost_ns(double op_ns) {
     const as_energy_settings *s = &as_energy_usual;
@@ -65,7 +67,7 @@ static double rest(counter *c, int64_t idle_ns) {
     edge first = {0}, last = {0}, now;
     int steps = 0;
     while (as_now_ns() < until) {
-        nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = rest_poll_ns}, NULL);
         const int seen = look(c, 0, 0, 0, &now);
         if (seen < 0)
             return NAN;

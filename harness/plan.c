@@ -209,12 +209,16 @@ void as_plan_print(const as_plan *plan, FILE *to) {
     int fit = 0, energy = 0;
     for (int i = 0; i < plan->count - plan->ceilings; i++)
         fit += plan->cases[i].drop_reason == NULL, energy += plan->cases[i].energy_ns > 0;
+    const char *no_energy = NULL;
+    for (int i = 0; i < plan->count && !no_energy; i++)
+        no_energy = plan->cases[i].no_energy;
     fprintf(
         to,
         "\n%d of %d cases fit, with %d ceilings: %.0f s needed, %.0f s given; the rest goes to the widest intervals\n",
         fit, plan->count - plan->ceilings, plan->ceilings, total * 1e-9, (double)plan->budget_ns * 1e-9);
     if (plan->options->energy)
-        fprintf(to, "energy passes of %d cases are part of it\n", energy);
+        fprintf(to, "energy passes of %d cases are part of it%s%s\n", energy, no_energy ? "; others have none: " : "",
+                no_energy ? no_energy : "");
 }
 
 json_t *as_plan_catalogue(const as_registry *registry) {

@@ -236,6 +236,8 @@ bool as_stage_energy(as_supervisor *s, int c, as_status *fatal, as_error *e) {
     const char *why = s->plan->cases[c].no_energy;
     if (!why && (double)(s->deadline_ns - as_now_ns()) < as_energy_cost_ns(o->op_ns))
         why = "the budget was spent before its energy pass; raise --budget";
+    if (!why && as_energy_cost_ns(o->op_ns) > 0.5 * (double)s->plan->options->timeout_ns)
+        why = "an energy pass over operations this long would take over half of --timeout; raise it";
     json_t *answer = why ? json_pack("{s:{s:s, s:s}}", "energy", "state", "absent", "reason", why)
                          : stage(s, c, "energy", json_pack("{s:I}", "batch", (json_int_t)o->batch), fatal, e);
     return answer && record_answer(s, c, "energy", answer, fatal, e);
