@@ -4,6 +4,7 @@
 #include "journal.h"
 #include "plan.h"
 #include "run.h"
+#include "telemetry.h"
 #include "worker.h"
 
 #include <jansson.h>
@@ -132,6 +133,11 @@ static int health(const as_registry *registry, int argc, char **argv) {
     return as_doctor_child(registry);
 }
 
+static int sampler(const as_registry *registry, int argc, char **argv) {
+    (void)argc, (void)argv;
+    return as_sampler_main(registry);
+}
+
 static const struct command {
     const char *name;
     const char *help; /* NULL: internal, a process of the run */
@@ -147,8 +153,10 @@ static const struct command {
     {"claims", "judge written claims: assay claims FILE RESULT...", in_python},
     {"baseline", "what nights are compared with: assay baseline accept RESULT --reason TEXT", in_python},
     {"nightly", "judge a night by its baseline and its history: assay nightly RESULT", in_python},
+    {"dmon", "print clocks, power, temperatures and load as they are: assay dmon [--period 1s] [--json]", as_dmon_main},
     {"__worker", NULL, worker},
     {"__probe", NULL, probe},
+    {"__sampler", NULL, sampler},
     {"__health", NULL, health},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

@@ -4,6 +4,7 @@
 #include "environment_internal.h"
 #include "place_internal.h"
 #include "sysfile.h"
+#include "telemetry.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -234,4 +235,5 @@ const as_device_driver as_cpu_driver = {
     .event_elapsed = cpu_event_elapsed,
     .counters = cpu_counters,
     .judge = as_environment_judge,
+    .telemetry = &as_host_telemetry,
 };

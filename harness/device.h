@@ -14,6 +14,7 @@ extern "C" {
 #endif
 
 struct json_t;
+struct as_device_telemetry;
 
 /* Where an operand lives. On the CPU device all of them are plain host memory. */
 typedef enum as_memory {
@@ -88,6 +89,8 @@ struct as_device_driver {
     /* What about the device would spoil results: new array of findings (as_finding_json) for `assay doctor`. Called in
      * a process of its own after `count`, on a device that is not opened; it makes no context. NULL: nothing to tell. */
     struct json_t *(*health)(int index);
+    /* Curves and the energy counter (telemetry.h); NULL: none. */
+    const struct as_device_telemetry *telemetry;
 };
 
 /* The host as a device. */

@@ -14,7 +14,9 @@ struct json_t;
 struct json_t *as_environment_context(const char *sysroot, const char *executable);
 
 /* New object of counters of this process and machine, read around a round: minor_faults, major_faults,
- * voluntary_switches, involuntary_switches, steal_ticks, cpu_ticks, cpu_hz (mean of the placement; 0 unknown). */
+ * voluntary_switches, involuntary_switches, steal_ticks, cpu_ticks, cpu_hz (mean of the placement; 0 unknown), wait_ns
+ * (ready and waiting for a CPU), thermal_throttle_ms (both absent where unknown), time_ns. */
 struct json_t *as_environment_counters(const char *sysroot, const as_placement *p);
-/* Adds reasons ("other load: steal", "clocks moved", "major page faults") to the JSON array `flags`. */
+/* Adds reasons ("other load: steal", "disturbed: waited for a CPU", "throttled: thermal", "clocks moved", "major page
+ * faults") to the JSON array `flags`. */
 void as_environment_judge(const struct json_t *before, const struct json_t *after, struct json_t *flags);

@@ -1,6 +1,7 @@
-/* Counters around a round and what they say about it. A reading costs a few system calls: getrusage, one file of
- * /proc and at most CLOCK_CPUS small files of sysfs. */
+/* Counters around a round and what they say about it. A reading costs a few system calls: getrusage, two files of
+ * /proc and at most CLOCK_CPUS + 2 small files of sysfs. */
 #include "environment.h"
+#include "process.h"
 #include "sysfile.h"
 
 #include <jansson.h>
@@ -15,7 +16,7 @@ enum {
     CLOCK_CPUS = 4,      /* some kernels take long to answer scaling_cur_freq: a few CPUs stand for all */
     MIN_STEAL_TICKS = 2, /* one tick may have been gathered before the round */
 };
-static const double steal_limit = 0.02, clock_limit = 0.10;
+static const double steal_limit = 0.02, clock_limit = 0.10, wait_limit = 0.05, least_wait_ns = 1e6;
 
 /* First line of /proc/stat: user nice system idle iowait irq softirq steal guest guest_nice. Busy time includes
  * steal and leaves out idle and iowait; guest time is contained in user. */
@@ -54,6 +55,38 @@ static double read_clock_hz(const char *sysroot, const as_placement *p) {
     return known ? sum_khz * 1e3 / known : 0;
 }
 
+/* /proc/self/schedstat: time on a CPU, time ready and waiting for one (ns), of the first thread, which is member 0 of
+ * every team and the one that times. -1 where the kernel keeps none. */
+static json_int_t read_wait_ns(const char *sysroot) {
+    char text[96], *end;
+    if (!as_sysfile_read(sysroot, "/proc/self/schedstat", text, sizeof text))
+        return -1;
+    (void)strtoull(text, &end, 10);
+    return *end == ' ' ? (json_int_t)strtoull(end, NULL, 10) : -1;
+}
+
+/* Time that the current CPU's core and package were held down for their temperature; -1 where the kernel does not
+ * tell (not Intel, a virtual machine). */
+static json_int_t read_throttled_ms(const char *sysroot) {
+    static const char *const names[] = {"core", "package"};
+    json_int_t sum = -1;
+    for (int i = 0; i < 2; i++) {
+        char path[96];
+        uint64_t ms;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/%s_throttle_total_time_ms",
+                 sched_getcpu(), names[i]);
+        if (!as_sysfile_uint(sysroot, path, &ms))
+            break; /* where the core has none, the package has none */
+        sum = (sum < 0 ? 0 : sum) + (json_int_t)ms;
+    }
+    return sum;
+}
+
+static void put_known(json_t *o, const char *key, json_int_t value) {
+    if (value >= 0)
+        json_object_set_new(o, key, json_integer(value));
+}
+
 json_t *as_environment_counters(const char *sysroot, const as_placement *p) {
     struct rusage use = {0};
     json_int_t busy, steal;
@@ -67,6 +100,9 @@ json_t *as_environment_counters(const char *sysroot, const as_placement *p) {
     json_object_set_new(out, "steal_ticks", json_integer(steal));
     json_object_set_new(out, "cpu_ticks", json_integer(busy));
     json_object_set_new(out, "cpu_hz", json_real(read_clock_hz(sysroot, p)));
+    put_known(out, "wait_ns", read_wait_ns(sysroot));
+    put_known(out, "thermal_throttle_ms", read_throttled_ms(sysroot));
+    json_object_set_new(out, "time_ns", json_integer(as_now_ns()));
     return out;
 }
 
@@ -80,6 +116,11 @@ static void add_reason(json_t *flags, const char *what, double value, double lim
     json_array_append_new(flags, json_string(text));
 }
 
+/* Absent on either side: no growth, and no reason. */
+static double growth(const json_t *before, const json_t *after, const char *key) {
+    return json_object_get(before, key) && json_object_get(after, key) ? number(after, key) - number(before, key) : 0;
+}
+
 void as_environment_judge(const json_t *before, const json_t *after, json_t *flags) {
     double steal = number(after, "steal_ticks") - number(before, "steal_ticks");
     double ticks = number(after, "cpu_ticks") - number(before, "cpu_ticks");
@@ -87,6 +128,12 @@ void as_environment_judge(const json_t *before, const json_t *after, json_t *fla
     double hz_before = number(before, "cpu_hz"), hz_after = number(after, "cpu_hz");
     if (steal >= MIN_STEAL_TICKS && ticks > 0 && steal / ticks > steal_limit)
         add_reason(flags, "other load: steal", steal / ticks, steal_limit);
+    const double wait_ns = growth(before, after, "wait_ns"), elapsed_ns = growth(before, after, "time_ns");
+    if (wait_ns > least_wait_ns && wait_ns > wait_limit * elapsed_ns && elapsed_ns > 0)
+        json_array_append_new(
+            flags, json_sprintf("disturbed: waited for a CPU over %ld%% of the time", lround(wait_limit * 100)));
+    if (growth(before, after, "thermal_throttle_ms") > 0)
+        json_array_append_new(flags, json_string("throttled: thermal"));
     if (faults > 0) {
         char text[64];
         snprintf(text, sizeof text, "major page faults: %ld", lround(faults));

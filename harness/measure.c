@@ -34,7 +34,7 @@ double as_host_clock_cost_ns(void) {
 
 /* ---- one sample ---- */
 
-static as_status issue(as_bench *b, as_workshop *w, int64_t batch, as_error *e) {
+as_status as_measure_issue(as_bench *b, as_workshop *w, int64_t batch, as_error *e) {
     if (b->graph && b->graph_batch == batch)
         return w->device.driver->graph_launch(&w->device, b->graph, w->stream, e);
     const as_run_fn run = b->variant->run;
@@ -50,13 +50,13 @@ static as_status sample(as_bench *b, as_workshop *w, int64_t batch, double *prim
     const as_device_driver *driver = w->device.driver;
     if (!as_bench_device_clock(b, w)) {
         const int64_t t = as_now_ns();
-        AS_TRY(issue(b, w, batch, e));
+        AS_TRY(as_measure_issue(b, w, batch, e));
         *primary_ns = *host_ns = (double)(as_now_ns() - t);
         return AS_OK;
     }
     const int64_t t = as_now_ns();
     AS_TRY(driver->event_record(&w->device, w->from, w->stream, e));
-    AS_TRY(issue(b, w, batch, e));
+    AS_TRY(as_measure_issue(b, w, batch, e));
     AS_TRY(driver->event_record(&w->device, w->to, w->stream, e));
     AS_TRY(driver->stream_sync(&w->device, w->stream, e));
     *host_ns = (double)(as_now_ns() - t);
@@ -78,7 +78,7 @@ static as_status capture(as_bench *b, as_workshop *w, int64_t batch, as_error *e
         driver->graph_destroy(&w->device, b->graph);
     b->graph = NULL;
     AS_TRY(driver->capture_begin(&w->device, w->stream, e));
-    as_status s = issue(b, w, batch, e);
+    as_status s = as_measure_issue(b, w, batch, e);
     as_graph graph = NULL;
     as_status end = driver->capture_end(&w->device, w->stream, &graph, s == AS_OK ? e : NULL);
     if (s != AS_OK || end != AS_OK)
@@ -206,6 +206,6 @@ as_status as_measure_round(as_bench *b, as_workshop *w, as_round *r, as_error *e
 
 as_status as_measure_once(as_bench *b, as_workshop *w, as_error *e) {
     b->next = 0; /* from the first copy on: a graph's batch is a multiple of the copies, the loop takes each once */
-    AS_TRY(issue(b, w, b->graph ? b->graph_batch : b->copies, e));
+    AS_TRY(as_measure_issue(b, w, b->graph ? b->graph_batch : b->copies, e));
     return w->device.driver->stream_sync(&w->device, w->stream, e);
 }

@@ -32,6 +32,9 @@ typedef struct as_round {
 
 as_status as_measure_round(as_bench *b, as_workshop *w, as_round *r, as_error *e) AS_MUST_CHECK;
 
+/* Issues a batch through the timed path: a captured graph, or the copies in turn. A device may still be at work. */
+as_status as_measure_issue(as_bench *b, as_workshop *w, int64_t batch, as_error *e) AS_MUST_CHECK;
+
 /* One sample's worth of operations through the timed path, untimed; every copy runs at least once. */
 as_status as_measure_once(as_bench *b, as_workshop *w, as_error *e) AS_MUST_CHECK;
 

@@ -42,7 +42,7 @@ as_status as_parse_duration(const char *text, int64_t *ns, as_error *e) {
 
 /* ---- the table ---- */
 
-typedef enum kind { FLAG, TEXT, LIST, COUNT, SEED, DURATION, PROFILE, ON_OFF, JSON_ONLY, SECONDS } kind;
+typedef enum kind { FLAG, TEXT, LIST, COUNT, SEED, DURATION, PROFILE, ON_OFF, SWITCH, JSON_ONLY, SECONDS } kind;
 #define AT(field) offsetof(as_options, field)
 
 static const struct option_row {
@@ -69,6 +69,10 @@ static const struct option_row {
     {"out", "FILE", TEXT, AT(out), 0, 0, "result file (default assay-<date>.json)"},
     {"resume", "FILE", TEXT, AT(resume), 0, 0, "go on with the run whose result or journal FILE is"},
     {"ceilings", "on|off", ON_OFF, AT(ceilings), 0, 0, "measure the machine's limits too (default on)"},
+    {"telemetry", "on|off", SWITCH, AT(telemetry), 0, 0,
+     "sample clocks, power, load beside the run (default on; ASSAY_TELEMETRY=off is the same)"},
+    {"energy", "on|off", SWITCH, AT(energy), 0, 0,
+     "measure energy by operation, some 5 s a case (default on, in the quick profile off)"},
     {"exec", "COMMAND", TEXT, AT(exec), 0, 0, "time a program (split at blanks, quotes as in a shell) as a case"},
     {"name", "NAME", TEXT, AT(exec_name), 0, 0, "name of the --exec case"},
     {"strict", NULL, FLAG, AT(strict), 0, 0, "exit 4 if a case is suspect or has not converged"},
@@ -175,9 +179,13 @@ static as_status store(as_options *o, const struct option_row *row, const char *
     case PROFILE: return as_profile_parse(text, field, e);
     case SECONDS: return parse_seconds(text, field, e);
     case ON_OFF:
+    case SWITCH:
         if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
             return as_fail(e, AS_EUSAGE, "--%s %.40s: choose on or off", row->name, text);
-        *(bool *)field = strcmp(text, "on") == 0;
+        if (row->kind == ON_OFF)
+            *(bool *)field = strcmp(text, "on") == 0;
+        else
+            *(int *)field = strcmp(text, "on") == 0;
         return AS_OK;
     case JSON_ONLY:
         if (strcmp(text, "json") != 0)
@@ -202,11 +210,25 @@ static const struct option_row *find_row(const char *name, size_t length) {
     return NULL;
 }
 
+/* Switches that the command line left open. */
+static as_status settle_defaults(as_options *o, as_error *e) {
+    const char *word = getenv("ASSAY_TELEMETRY");
+    if (o->telemetry < 0 && word && strcmp(word, "on") != 0 && strcmp(word, "off") != 0)
+        return as_fail(e, AS_EUSAGE, "ASSAY_TELEMETRY=%.40s: choose on or off", word);
+    if (o->telemetry < 0)
+        o->telemetry = !word || strcmp(word, "on") == 0;
+    if (o->energy < 0)
+        o->energy = o->profile != AS_QUICK;
+    return AS_OK;
+}
+
 static as_status parse_words(as_options *o, int argc, char **argv, bool *help, as_error *e) {
     *o = (as_options){.profile = AS_QUICK,
                       .seed = 42,
                       .gpu = -1,
                       .ceilings = true,
+                      .telemetry = -1,
+                      .energy = -1,
                       .timeout_ns = 60000000000,
                       .command = argc > 1 ? argv[1] : NULL};
     *help = false;
@@ -234,6 +256,7 @@ static as_status parse_words(as_options *o, int argc, char **argv, bool *help, a
     }
     if (o->launches == 0) /* a published number speaks of processes, not of one process; a check needs one */
         o->launches = o->profile == AS_PUBLISH && o->command && strcmp(o->command, "run") == 0 ? 6 : 1;
+    AS_TRY(settle_defaults(o, e));
     if (o->resume && o->dry_run)
         return as_fail(e, AS_EUSAGE, "--resume runs what is left; leave --dry-run away");
     if (o->resume && o->out)

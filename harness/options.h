@@ -33,7 +33,9 @@ typedef struct as_options {
     const char *exec, *exec_name;
     bool strict, dry_run, if_present, json, quiet, list_only;
     bool ceilings;
-    int chosen; /* options given besides --resume and --quiet: 0 lets --resume take up the journal's */
+    int telemetry; /* 1 on, 0 off; after parsing never -1 */
+    int energy;    /* the same: a pass a case for energy by operation */
+    int chosen;    /* options given besides --resume and --quiet: 0 lets --resume take up the journal's */
 } as_options;
 
 /* Fills `o` from argv[1..]. AS_EUSAGE names the option and the remedy. *help is set if help was asked for.

@@ -41,6 +41,7 @@ void as_run_state_free(as_run_state *s) {
         json_decref(o->host);
         json_decref(o->extra);
         json_decref(o->rows);
+        json_decref(o->energy);
         free(o->median_ns);
         free(o->launch);
     }
@@ -179,6 +180,9 @@ as_status as_run_state_apply(as_run_state *s, const json_t *r, as_error *e) {
     } else if (strcmp(kind, "checked") == 0) {
         const bool ceiling = s->plan->cases[json_integer_value(index)].ceiling;
         return apply_checked(o, ceiling ? 2 * s->plan->ceiling_rounds : s->plan->min_rounds, r);
+    } else if (strcmp(kind, "energy") == 0) {
+        json_decref(o->energy);
+        o->energy = json_incref(json_object_get(r, "energy"));
     } else if (strcmp(kind, "status") == 0) {
         return apply_status(o, r, e);
     } else {

@@ -18,7 +18,8 @@ typedef struct as_machine {
     as_device device[AS_MAX_DEVICES];
     size_t free_bytes[AS_MAX_DEVICES];
     struct json_t *description[AS_MAX_DEVICES];
-    struct json_t *absent; /* [{kind, reason, broken}] */
+    struct json_t *no_energy[AS_MAX_DEVICES]; /* why its energy cannot be read; null where it can */
+    struct json_t *absent;                    /* [{kind, reason, broken}] */
 } as_machine;
 
 typedef enum as_case_status { AS_PENDING, AS_DONE, AS_FAILED, AS_SKIPPED, AS_LOST, AS_NOT_REACHED } as_case_status;
@@ -41,6 +42,8 @@ typedef struct as_case {
     double visit_ns;                                    /* estimate: prepare, verify, warm up, rounds, check */
     double cost_ns;                                     /* of all its visits */
     const char *drop_reason;                            /* not NULL: planned, and not reached, for this reason */
+    double energy_ns;                                   /* of cost_ns: its energy pass; 0: none */
+    const char *no_energy;                              /* not NULL: asked for, and left out for this reason */
 } as_case;
 
 typedef struct as_profile_limits {

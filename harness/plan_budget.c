@@ -1,6 +1,8 @@
 #include "plan_budget.h"
+#include "energy.h"
 #include "plan_cases.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -163,6 +165,19 @@ static void mark_named(ledger *l, int ceiling, double *sum) {
             "ceilings take at most 15% of the budget, and those of a case stand together or not at all; raise --budget";
 }
 
+/* Energy passes get what the cases and ceilings leave, by the same priorities: they push no case out. */
+static void allot_energy(ledger *l, as_case *c) {
+    const int d = (int)(c->device - l->plan->machine.device);
+    const double cost = as_energy_cost_ns(c->work.predicted_ns);
+    c->no_energy = json_string_value(l->plan->machine.no_energy[d]);
+    if (!c->no_energy && l->used + cost > l->most)
+        c->no_energy = "the budget does not hold an energy pass beside the cases; raise --budget";
+    if (c->no_energy)
+        return;
+    c->energy_ns = cost;
+    l->used += cost;
+}
+
 as_status as_plan_allot(as_plan *plan, as_error *e) {
     const size_t n = (size_t)(plan->count ? plan->count : 1);
     as_case **order = malloc(sizeof *order * n);
@@ -186,6 +201,9 @@ as_status as_plan_allot(as_plan *plan, as_error *e) {
         for (int i = 0; i < plan->count; i++)
             if (plan->cases[i].ceiling && !l.kept[i] && !plan->cases[i].drop_reason)
                 plan->cases[i].drop_reason = "no case that fits the budget names it";
+        for (int i = 0; plan->options->energy && i < plan->count; i++)
+            if (!order[i]->ceiling && !order[i]->drop_reason)
+                allot_energy(&l, order[i]);
     }
     const bool memory = order && l.kept;
     free(order);
@@ -198,12 +216,15 @@ as_status as_plan_allot(as_plan *plan, as_error *e) {
 void as_plan_print_allocation(const as_plan *plan, FILE *to) {
     const int launches = plan->options->launches, cases = plan->count - plan->ceilings;
     double total = start_ns(plan), ceilings = 0;
-    int fit = 0, limits = 0;
+    int fit = 0, limits = 0, energy = 0;
+    const char *no_energy = NULL;
     for (int i = 0; i < plan->count; i++) {
         const as_case *c = &plan->cases[i];
         if (c->drop_reason)
             continue;
-        total += c->cost_ns;
+        total += c->cost_ns + c->energy_ns;
+        energy += c->energy_ns > 0;
+        no_energy = no_energy ? no_energy : c->no_energy;
         ceilings += c->ceiling ? c->cost_ns : 0;
         fit += !c->ceiling;
         limits += c->ceiling;
@@ -213,6 +234,9 @@ void as_plan_print_allocation(const as_plan *plan, FILE *to) {
             limits < plan->ceilings ? " (the others would exceed 15% of the budget, or are not needed)" : "");
     fprintf(to, "reserved: %.0f s of %.0f s; of it %.1f s for ceilings, at most %.1f s\n", total * 1e-9,
             (double)plan->budget_ns * 1e-9, ceilings * 1e-9, AS_CEILING_SHARE * (double)plan->budget_ns * 1e-9);
+    if (plan->options->energy)
+        fprintf(to, "energy passes of %d cases are part of it%s%s\n", energy, no_energy ? "; others have none: " : "",
+                no_energy ? no_energy : "");
     fprintf(to, "levels: %d launch%s a device, %s%d round%s a case and launch, ceilings %d + %d\n", launches,
             launches == 1 ? "" : "es", plan->options->rounds ? "" : "at least ", plan->min_rounds,
             plan->min_rounds == 1 ? "" : "s", plan->ceiling_rounds, plan->ceiling_rounds);

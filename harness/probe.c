@@ -2,6 +2,7 @@
  * standard output: a driver that crashes or hangs on initialisation takes the probe with it, not the run. */
 #include "plan.h"
 #include "process.h"
+#include "telemetry.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -10,6 +11,19 @@
 
 static void add_absent(json_t *absent, const char *kind, const char *reason, bool broken) {
     json_array_append_new(absent, json_pack("{s:s, s:s, s:b}", "kind", kind, "reason", reason, "broken", (int)broken));
+}
+
+/* Why the energy counter of a device cannot be read; null where it can. */
+static json_t *no_energy(const as_device_driver *driver, const json_t *description) {
+    const as_device_telemetry *t = driver->telemetry;
+    void *monitor = t && t->energy ? t->open(description) : NULL;
+    if (!monitor)
+        return json_string("this device has no energy counter that can be read");
+    double joules;
+    char reason[160] = "";
+    const bool readable = t->energy(monitor, &joules, reason);
+    t->close(monitor);
+    return readable ? json_null() : json_string(reason);
 }
 
 static void probe_driver(const as_device_driver *driver, json_t *devices, json_t *absent) {
@@ -31,9 +45,11 @@ static void probe_driver(const as_device_driver *driver, json_t *devices, json_t
         size_t free_bytes = 0, total = 0;
         if (driver->memory(&d, &free_bytes, &total, &e) != AS_OK)
             free_bytes = 0;
-        json_array_append_new(devices, json_pack("{s:s, s:s, s:i, s:I, s:I, s:o}", "name", d.name, "kind", driver->kind,
-                                                 "index", i, "cache", (json_int_t)d.last_level_cache_bytes, "free",
-                                                 (json_int_t)free_bytes, "description", driver->describe(&d)));
+        json_t *description = driver->describe(&d);
+        json_array_append_new(
+            devices, json_pack("{s:s, s:s, s:i, s:I, s:I, s:o, s:o}", "name", d.name, "kind", driver->kind, "index", i,
+                               "cache", (json_int_t)d.last_level_cache_bytes, "free", (json_int_t)free_bytes,
+                               "no_energy", no_energy(driver, description), "description", description));
         driver->close(&d);
     }
 }
@@ -80,6 +96,7 @@ as_status as_probe(as_machine *out, const as_registry *registry, as_error *e) {
         snprintf(d->name, sizeof d->name, "%s", json_string_value(json_object_get(row, "name")));
         d->last_level_cache_bytes = (size_t)json_integer_value(json_object_get(row, "cache"));
         out->free_bytes[out->devices] = (size_t)json_integer_value(json_object_get(row, "free"));
+        out->no_energy[out->devices] = json_incref(json_object_get(row, "no_energy"));
         out->description[out->devices++] = json_incref(json_object_get(row, "description"));
     }
     out->absent = json_incref(json_object_get(all, "absent"));
@@ -89,7 +106,7 @@ as_status as_probe(as_machine *out, const as_registry *registry, as_error *e) {
 
 void as_machine_free(as_machine *m) {
     for (int i = 0; i < m->devices; i++)
-        json_decref(m->description[i]);
+        json_decref(m->description[i]), json_decref(m->no_energy[i]);
     json_decref(m->absent);
     memset(m, 0, sizeof *m);
 }

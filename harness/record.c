@@ -3,6 +3,7 @@
 #include "build_info.h"
 #include "environment.h"
 #include "gbench.h"
+#include "telemetry.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -118,6 +119,10 @@ json_t *as_record_run(const as_run_state *s, int argc, char **argv, const json_t
             add_rows(s, i, family++, rows);
     }
     json_t *context = s->context ? json_incref(s->context) : as_record_context(s->plan, argc, argv);
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "schema", "assay.result/1", "context", context, "plan",
-                     plan_json(s, placement), "ceilings", ceilings, "cases", cases, "benchmarks", rows);
+    const as_telemetry *t = s->telemetry;
+    if (t && t->fault[0])
+        json_array_append_new(json_object_get(context, "warnings"), json_string(t->fault));
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "assay.result/1", "context", context, "plan",
+                     plan_json(s, placement), "ceilings", ceilings, "cases", cases, "benchmarks", rows, "telemetry",
+                     as_telemetry_json(t));
 }

@@ -1,5 +1,7 @@
 /* One case as JSON. */
+#include "energy.h"
 #include "record.h"
+#include "telemetry.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -141,7 +143,18 @@ static void extra_metrics(json_t *list, const as_case *k, const as_outcome *o) {
     }
 }
 
-static json_t *metrics(const as_case *k, const as_outcome *o, const as_figures *f) {
+static void energy_metrics(json_t *list, const as_energy_figures *g) {
+    const double half = g->joules * g->relative_half_width;
+    add_metric(list, "energy_joules", "J", "lower", g->joules, fmax(0, g->joules - half), g->joules + half,
+               "joules between two steps of the counter / operations between them");
+    add_metric(list, "energy_above_idle_joules", "J", "lower", g->above_idle_joules, g->above_idle_joules - half,
+               g->above_idle_joules + half, "energy_joules - idle_power_watts x seconds / operations");
+    add_metric(list, "power_watts", "W", "lower", g->watts, NAN, NAN, "joules / seconds between the same steps");
+    add_metric(list, "idle_power_watts", "W", "lower", g->idle_watts, NAN, NAN,
+               "joules / seconds at rest, just before, context open");
+}
+
+static json_t *metrics(const as_case *k, const as_outcome *o, const as_figures *f, const as_energy_figures *energy) {
     json_t *list = json_array();
     const as_interval t = f->time;
     const double down = t.value / t.high, up = t.value / t.low; /* a rate's ends, relative to its value */
@@ -153,6 +166,8 @@ static json_t *metrics(const as_case *k, const as_outcome *o, const as_figures *
     add_metric(list, "time_per_item", "ns", "lower", f->per_item_ns, f->per_item_ns / up, f->per_item_ns / down,
                "time / items");
     extra_metrics(list, k, o);
+    if (energy)
+        energy_metrics(list, energy);
     return list;
 }
 
@@ -161,6 +176,18 @@ static json_t *ceiling(const as_run_state *s, const as_figures *f) {
                      isfinite(f->fraction) ? f->limit : NULL, "ceiling_id",
                      f->ceiling >= 0 && isfinite(f->fraction) ? s->plan->cases[f->ceiling].id : NULL, "floor_ns",
                      real_or_null(f->floor_ns), "reason", f->no_ceiling, "suspect", (int)f->ceiling_suspect);
+}
+
+/* What was sampled within the rounds, and the energy pass with its resolution or the reason why there is none. */
+static json_t *telemetry(const as_run_state *s, const as_case *k, const as_outcome *o, const as_energy_figures *g) {
+    json_t *out = as_telemetry_case_json(s->telemetry, o->rounds, k->device->name);
+    if (!o->energy)
+        return out;
+    json_t *energy = json_copy(o->energy);
+    if (g)
+        json_object_set_new(energy, "resolution_joules", json_real(g->resolution_joules));
+    json_object_set_new(out, "energy", energy);
+    return out;
 }
 
 /* ---- the case ---- */
@@ -191,20 +218,22 @@ json_t *as_record_case(const as_run_state *s, int c) {
     const as_outcome *o = &s->outcome[c];
     const bool done = o->status == AS_DONE;
     const as_figures f = as_case_figures(s, c);
+    as_energy_figures energy;
+    const bool powered = done && as_energy_figures_of(o->energy, s->plan->rule.confidence, &energy);
     json_t *reasons = json_array();
     const char *validity = as_case_validity(s, c, &f, reasons);
     json_t *row = json_pack(
         "{s:s, s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:o, s:i, s:o, s:o, s:{s:s, s:o}, s:o, s:O, s:o, s:o, s:o, "
-        "s:[], s:{}, "
+        "s:[], s:o, "
         "s:{s:f, s:f, s:f, s:b, s:i}}",
         "id", k->id, "suite", k->suite->name, "variant", k->variant->name, "device", "name", k->device->name, "kind",
         k->device->driver->kind, "parameters", parameters(&k->params), "status", as_case_status_name(o->status),
         "reason", o->reason[0] ? json_string(o->reason) : json_null(), "priority", k->priority, "work", work(&k->work),
         "verification", verification(o), "validity", "status", validity, "reasons", reasons, "statistics",
         done ? statistics(o, &f) : json_null(), "rounds", o->rounds, "series", series(k, o), "metrics",
-        done ? metrics(k, o, &f) : json_array(), "ceiling", ceiling(s, &f), "parts", "telemetry", "cost", "prepare_ns",
-        o->prepare_ns, "verify_ns", o->verify_ns, "warmup_ns", o->warmup_ns, "warm", (int)(o->n_rounds > 0 && o->warm),
-        "copies", k->copies);
+        done ? metrics(k, o, &f, powered ? &energy : NULL) : json_array(), "ceiling", ceiling(s, &f), "parts",
+        "telemetry", telemetry(s, k, o, powered ? &energy : NULL), "cost", "prepare_ns", o->prepare_ns, "verify_ns",
+        o->verify_ns, "warmup_ns", o->warmup_ns, "warm", (int)(o->n_rounds > 0 && o->warm), "copies", k->copies);
     if (row && k->ceiling)
         add_rate(row, k, done ? &f : &(as_figures){.time = {NAN, NAN, NAN, NAN, 0}, .fastest_ns = NAN});
     return row;

@@ -2,6 +2,7 @@
 #include "run.h"
 #include "record.h"
 #include "supervisor.h"
+#include "telemetry.h"
 
 #include <jansson.h>
 #include <signal.h>
@@ -16,6 +17,7 @@ typedef struct run {
     as_journal journal;
     as_progress progress;
     as_supervisor supervisor;
+    as_telemetry telemetry;
     json_t *placement;
     bool verify_only;
     char out[4096];
@@ -75,17 +77,44 @@ static as_status open_journal(run *r, const as_options *o, int argc, char **argv
     return s;
 }
 
+/* The host, and each device that has a case. */
+static void start_telemetry(run *r) {
+    const as_machine *m = &r->plan.machine;
+    as_telemetry_request q = {.measured = &r->plan.placement, .period_ns = 100000000, .stretch = true};
+    for (int d = 0; d < m->devices && q.devices < AS_TELEMETRY_SOURCES; d++) {
+        bool used = m->device[d].driver == &as_cpu_driver;
+        for (int i = 0; i < r->plan.count && !used; i++)
+            used = r->plan.cases[i].device == &m->device[d];
+        if (!used)
+            continue;
+        q.device[q.devices].name = m->device[d].name;
+        q.device[q.devices].kind = m->device[d].driver->kind;
+        q.device[q.devices].driver = m->device[d].driver->telemetry;
+        q.device[q.devices++].description = m->description[d];
+    }
+    as_telemetry_start(&r->telemetry, &q);
+    r->telemetry.first_launch = r->state.launches;
+    r->state.telemetry = &r->telemetry;
+}
+
 static as_status prepare_verify_measure(run *r, as_error *e) {
     as_progress_init(&r->progress, !r->plan.options->quiet, r->plan.count - r->plan.ceilings, r->plan.budget_ns);
     for (int i = 0; i < r->plan.count - r->plan.ceilings; i++)
         r->progress.done += r->state.outcome[i].status != AS_PENDING; /* resumed or never reached */
+    const bool telemetry = r->plan.options->telemetry && !r->verify_only;
+    if (telemetry)
+        start_telemetry(r);
     r->supervisor = (as_supervisor){.plan = &r->plan,
                                     .state = &r->state,
                                     .journal = &r->journal,
                                     .progress = &r->progress,
                                     .placement = r->placement,
-                                    .verify_only = r->verify_only};
+                                    .verify_only = r->verify_only,
+                                    .telemetry = telemetry ? &r->telemetry : NULL};
     as_status s = as_supervise(&r->supervisor, e);
+    as_telemetry_stop(&r->telemetry);
+    if (r->telemetry.fault[0])
+        as_progress_note(&r->progress, "warning: %s", r->telemetry.fault);
     as_progress_end(&r->progress);
     return s;
 }
@@ -116,6 +145,7 @@ static void run_free(run *r) {
     as_run_state_free(&r->state);
     as_journal_free(&r->journal);
     as_plan_free(&r->plan);
+    as_telemetry_free(&r->telemetry);
     json_decref(r->placement);
 }
 

@@ -5,6 +5,7 @@
 #include "outcome.h"
 #include "process.h"
 #include "progress.h"
+#include "telemetry.h"
 
 /* What the launch under way spends on one case. */
 typedef struct as_share {
@@ -25,6 +26,7 @@ typedef struct as_supervisor {
     struct json_t *placement; /* read back by the workers: {device: placement} */
     bool verify_only;
     as_share *share; /* by case number */
+    as_telemetry *telemetry; /* NULL: switched off */
 } as_supervisor;
 
 /* Runs every launch of every device of the plan. AS_OK also when cases failed or were lost: the state tells.
@@ -43,6 +45,7 @@ bool as_stage_verify(as_supervisor *s, int c, as_status *fatal, as_error *e);
 bool as_stage_warmup(as_supervisor *s, int c, as_status *fatal, as_error *e);
 bool as_stage_round(as_supervisor *s, int c, int order, as_status *fatal, as_error *e);
 bool as_stage_check(as_supervisor *s, int c, as_status *fatal, as_error *e);
+bool as_stage_energy(as_supervisor *s, int c, as_status *fatal, as_error *e);
 void as_stage_release(as_supervisor *s, int c);
 as_status as_case_finish(as_supervisor *s, int c, as_case_status status, const char *reason, as_error *e) AS_MUST_CHECK;
 

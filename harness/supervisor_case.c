@@ -1,5 +1,6 @@
 /* One stage of one case: send the command, await the answer, record it. */
 #include "build_info.h"
+#include "energy.h"
 #include "supervisor.h"
 
 #include <jansson.h>
@@ -36,6 +37,7 @@ as_status as_worker_start(as_supervisor *s, const as_device *device, as_error *e
     s->launch = s->state->launches;
     s->oom_kills = as_cgroup_oom_kills("");
     AS_TRY(as_peer_start(&s->worker, "__worker", e));
+    as_telemetry_follow(s->telemetry, s->worker.pid);
     json_t *answer = NULL;
     AS_TRY(ask(s, open_command(s), &answer, e));
     as_status status = AS_OK;
@@ -239,6 +241,21 @@ bool as_stage_check(as_supervisor *s, int c, as_status *fatal, as_error *e) {
     as_stage_release(s, c);
     *fatal = as_case_finish(s, c, AS_FAILED, detail, e);
     return false;
+}
+
+/* What the plan left out, or the budget no longer holds, is recorded with its reason and costs nothing. */
+bool as_stage_energy(as_supervisor *s, int c, as_status *fatal, as_error *e) {
+    const as_outcome *o = &s->state->outcome[c];
+    if (!s->plan->options->energy || s->plan->cases[c].ceiling || o->energy)
+        return true;
+    const char *why = s->plan->cases[c].no_energy;
+    if (!why && (double)(s->deadline_ns - as_now_ns()) < as_energy_cost_ns(o->op_ns))
+        why = "the budget was spent before its energy pass; raise --budget";
+    if (!why && as_energy_cost_ns(o->op_ns) > 0.5 * (double)s->plan->options->timeout_ns)
+        why = "an energy pass over operations this long would take over half of --timeout; raise it";
+    json_t *answer = why ? json_pack("{s:{s:s, s:s}}", "energy", "state", "absent", "reason", why)
+                         : stage(s, c, "energy", json_pack("{s:I}", "batch", (json_int_t)o->batch), fatal, e);
+    return answer && record_answer(s, c, "energy", answer, fatal, e);
 }
 
 /* A worker that dies or hangs here is replaced at once, so that no later case is blamed for it; its late answer dies

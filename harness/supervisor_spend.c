@@ -41,10 +41,16 @@ static double reserve_ns(const as_supervisor *s, int c) {
     return one * (k->visits - o->visits);
 }
 
+/* Energy passes come after the extra rounds of their set. */
+static double energy_ns(const as_supervisor *s, int c) {
+    const as_outcome *o = &s->state->outcome[c];
+    return o->status == AS_PENDING && !o->energy ? s->plan->cases[c].energy_ns : 0;
+}
+
 double as_spend_reserved_ns(const as_supervisor *s) {
     double sum = 0;
     for (int i = 0; i < s->plan->count; i++)
-        sum += reserve_ns(s, i);
+        sum += reserve_ns(s, i) + energy_ns(s, i);
     return sum;
 }
 

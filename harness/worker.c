@@ -6,11 +6,13 @@
  *   warmup  case, batch, limit_ns               -> batch, op_ns, spent_ns, warm
  *   round   case, samples, batch                -> begin_ns, end_ns, time[], host[], extra{}, row{}, counters{}, flags[]
  *   check   case                                -> passed, detail, output_checksum
+ *   energy  case, batch                         -> energy{}
  *   release case                                -> {}
  *
  * Every answer carries ok; a failed one status and message. */
 #include "worker.h"
 #include "build_info.h"
+#include "energy.h"
 #include "measure.h"
 #include "plan.h"
 #include "process.h"
@@ -30,6 +32,7 @@ typedef struct worker {
     as_round round; /* reused: rounds allocate nothing of their own */
     const as_suite *exec_suite;
     char *reference_folder; /* NULL: none */
+    void *monitor;          /* of the device's energy counter; opened by the first pass */
     as_peer peer;
 } worker;
 
@@ -224,6 +227,23 @@ static as_status do_check(worker *w, as_bench *b, json_t *answer, as_error *e) {
     return AS_OK;
 }
 
+/* The counter is opened by the first pass that asks: NVML in a worker that measures no energy would be in the way. */
+static as_status do_energy(worker *w, as_bench *b, const json_t *m, json_t *answer, as_error *e) {
+    const as_device_telemetry *telemetry = w->shop.device.driver->telemetry;
+    if (telemetry && !w->monitor) {
+        json_t *description = w->shop.device.driver->describe(&w->shop.device);
+        w->monitor = telemetry->open(description);
+        json_decref(description);
+    }
+    json_t *energy = NULL;
+    const int64_t batch = get_int(m, "batch");
+    if (batch < 1)
+        return as_fail(e, AS_EUSAGE, "an energy pass of batches of %lld operations", (long long)batch);
+    AS_TRY(as_energy_measure(b, &w->shop, batch, telemetry, w->monitor, &as_energy_usual, &energy, e));
+    json_object_set_new(answer, "energy", energy);
+    return AS_OK;
+}
+
 static void release(worker *w, int64_t number) {
     if (number < w->capacity && w->bench[number]) {
         as_bench_release(w->bench[number], &w->shop);
@@ -252,6 +272,8 @@ static as_status obey(worker *w, const json_t *m, json_t *answer, as_error *e) {
         return do_round(w, b, m, answer, e);
     if (strcmp(what, "check") == 0)
         return do_check(w, b, answer, e);
+    if (strcmp(what, "energy") == 0)
+        return do_energy(w, b, m, answer, e);
     if (strcmp(what, "release") == 0) {
         release(w, number);
         return AS_OK;
@@ -287,6 +309,8 @@ int as_worker_main(const as_registry *registry) {
         release(w, i);
     as_reference_cache_free(&w->references);
     as_exec_suite_free(w->exec_suite);
+    if (w->monitor)
+        w->shop.device.driver->telemetry->close(w->monitor);
     if (w->shop.device.driver)
         as_workshop_close(&w->shop);
     free(w->reference_folder);

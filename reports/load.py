@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import SCHEMA
+from .curves import Curves, curves
 from .errors import InputProblem
 
 STATUSES = ("done", "failed", "skipped", "lost", "not_reached")
@@ -74,6 +75,7 @@ class Result:
     plan: dict
     cases: list
     ceilings: list
+    curves: Curves | None = None
 
 
 class _Reader:
@@ -167,7 +169,7 @@ def from_document(path, raw) -> Result:
     context, plan = _context(reader, raw), _plan(reader, raw)
     cases = _cases(reader, raw, "cases")
     ceilings = _cases(reader, raw, "ceilings")
-    return Result(path, context, plan, cases, ceilings)
+    return Result(path, context, plan, cases, ceilings, curves(reader, raw))
 
 
 def _context(reader: _Reader, raw: dict) -> dict:

@@ -37,7 +37,7 @@ def _marker(index: int) -> str:
     return MARKERS[index % len(MARKERS)]
 
 
-def _grid(panels: int, columns: int, width: str, height: float):
+def grid(panels: int, columns: int, width: str, height: float):
     """Figure with panels * columns axes; one column on a phone."""
     columns = min(columns, panels) if width == WIDE else 1
     rows = -(-panels // columns)
@@ -57,7 +57,7 @@ def _columns(entries: list, room: float = PANEL_POINTS) -> int:
     return max(1, min(4, len(entries), int(room / (36 + 5.3 * widest))))
 
 
-def _legend(ax) -> None:
+def legend(ax) -> None:
     """Below the axes, so that no point is hidden."""
     _, entries = ax.get_legend_handles_labels()
     alone = ax.get_subplotspec().get_gridspec().ncols == 1 and ax.figure.get_figwidth() > SIZES[NARROW]
@@ -219,7 +219,7 @@ def _suite_figure(panels: list, width: str, fractions: bool, t):
     columns = 2
     count = len(panels) * (2 if fractions else 1)
     legend_rows = max(_legend_rows([line.label for line in p.lines]) for p in panels)
-    figure, axes = _grid(count, columns, width, 3.2 + 0.19 * legend_rows)
+    figure, axes = grid(count, columns, width, 3.2 + 0.19 * legend_rows)
     for index, panel in enumerate(panels):
         where = drawable(f"{panel.device}: {panel.model}")
         what = t("part." + panel.part) if panel.part else t.or_raw("metric", panel.metric)
@@ -227,20 +227,20 @@ def _suite_figure(panels: list, width: str, fractions: bool, t):
         _draw_lines(ax, panel, width)
         ax.set_title(where + "\n" + what)
         ax.set_xlabel(drawable(_axis_title(panel.x_axis, t)))
-        _legend(ax)
+        legend(ax)
         if fractions:
             other = axes[2 * index + 1]
             _draw_fractions(other, panel, width, t)
             other.set_title(where + "\n" + t("metric.fraction"))
             other.set_xlabel(drawable(_axis_title(panel.x_axis, t)))
             if width == NARROW:
-                _legend(other)
+                legend(other)
     return figure
 
 
 def _roofline_figure(rows: list, width: str, t):
     legend_rows = max(_legend_rows([p[0] for p in r.points] + [f"{p[0]}: 000.0 GB/s" for p in r.roofs]) for r in rows)
-    figure, axes = _grid(len(rows), 2, width, 3.5 + 0.19 * legend_rows)
+    figure, axes = grid(len(rows), 2, width, 3.5 + 0.19 * legend_rows)
     for ax, row in zip(axes, rows, strict=True):
         xs = [x for _, points in row.points for x, _ in points]
         ys = [y for _, points in row.points for _, y in points]
@@ -286,11 +286,11 @@ def _roofline_figure(rows: list, width: str, t):
         style.decade_ticks(ax.xaxis, "", 1, 1e9)
         ax.set_title(drawable(f"{row.device}: {row.model}"))
         ax.set_xlabel(t("axis.intensity"))
-        _legend(ax)
+        legend(ax)
     return figure
 
 
-def _save(name: str, title: str, finding: str, make, folder: Path) -> Plot:
+def save(name: str, title: str, finding: str, make, folder: Path) -> Plot:
     """Draws both widths; writes the wide one as PNG and SVG files."""
     svg = {}
     for width in (WIDE, NARROW):
@@ -338,7 +338,7 @@ def suite_plot(result: Result, suite: str, folder: Path, t, prefix: str = "") ->
         c.fraction is not None for p in panels for line in p.lines for c in line.cases
     )
     name = prefix + "".join(c if c.isascii() and c.isalnum() else "_" for c in suite)
-    return _save(
+    return save(
         name, title, _suite_finding(panels, t), lambda width: _suite_figure(panels, width, fractions, t), folder
     )
 
@@ -365,6 +365,6 @@ def roofline_plot(result: Result, folder: Path, t, prefix: str = "") -> Plot | N
             )
         else:
             parts.append(t("finding_roofless", device=row.device, label=label, value=quantity(best, "flops_per_s")))
-    return _save(
+    return save(
         prefix + "roofline", t("plot.roofline"), " ".join(parts), lambda w: _roofline_figure(rows, w, t), folder
     )

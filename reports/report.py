@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jinja2
 
-from . import compare_view, labels, plots, style, summary
+from . import compare_view, labels, plots, plots_telemetry, style, summary
 from . import series as pick
 from .errors import EnvironmentProblem, InputProblem, visible
 from .i18n import Texts
@@ -72,6 +72,7 @@ def _view(result: Result, index: int, count: int, folder: Path, t) -> dict:
     best = summary.best_cases(result, t)
     drawn = [plots.roofline_plot(result, folder, t, prefix)]
     drawn += [plots.suite_plot(result, suite, folder, t, prefix) for suite in summary.suites(result)]
+    drawn.append(plots_telemetry.telemetry_plot(result, folder, t, prefix))
     letter = chr(ord("A") + index) if index < 26 else str(index + 1)
     return {
         "anchor": f"r{index + 1}",

@@ -13,6 +13,7 @@ from . import SCHEMA
 from .errors import EnvironmentProblem, InputProblem, visible
 from .load import read_json
 from .stats import case_time, fastest_round_ns, unit_medians, variance_components
+from .validate_telemetry import energy_figures, telemetry_faults
 
 TOLERANCE = 1e-6  # relative; both sides compute in float64
 SHOWN = 20  # faults printed for each file
@@ -74,7 +75,7 @@ def semantic_faults(document: dict) -> list:
     ceilings = {c["id"]: c for c in document["ceilings"]}
     for case in document["ceilings"] + document["cases"]:
         faults += [f"{case['id']}: {fault}" for fault in _Case(case, document["plan"], ceilings).faults()]
-    return faults + _benchmark_faults(document)
+    return faults + _benchmark_faults(document) + telemetry_faults(document)
 
 
 def _not_finite(value, where: str) -> list:
@@ -156,6 +157,7 @@ class _Case:
             self._metric(metrics, "bandwidth", _rate(work["bytes_read"] + work["bytes_written"], triple))
         if work["items"] > 0:
             self._metric(metrics, "time_per_item", tuple(None if t is None else t / work["items"] for t in triple))
+        self._energy(metrics)
         self._statistics(time)
         self._fraction(time)
         if "rate" in case:
@@ -164,6 +166,14 @@ class _Case:
             if (name := f"{series['name']}_per_item") in metrics and name != "time_per_item":
                 middle = statistics.median(x for row in series["samples"] for x in row) / work["items"]
                 self._metric(metrics, name, (middle, None, None))
+
+    def _energy(self, metrics: dict) -> None:
+        computed = energy_figures(self.case["telemetry"].get("energy"), self.plan["confidence"])
+        for name, triple in computed.items():
+            self._metric(metrics, name, triple)
+        for name in metrics:
+            if name.endswith(("_joules", "_watts")) and name not in computed:
+                self.found.append(f"the metric {name!r} has no energy pass behind it")
 
     def _metric(self, metrics: dict, name: str, computed: tuple) -> None:
         if name not in metrics:

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -342,6 +343,56 @@ static void rounds_are_judged(void **state) {
     json_decref(flags);
 }
 
+/* Waited for a CPU for `wait` of 100 ms; held down for `ms`. */
+static void expect_disturbed(json_int_t wait_ns, int ms, const char *flag) {
+    json_t *before = json_pack("{s:I, s:I, s:i}", "wait_ns", (json_int_t)7, "time_ns", (json_int_t)0,
+                               "thermal_throttle_ms", 3),
+           *after = json_pack("{s:I, s:I, s:i}", "wait_ns", 7 + wait_ns, "time_ns", (json_int_t)100000000,
+                              "thermal_throttle_ms", 3 + ms),
+           *flags = json_array(), *unknown = json_object();
+    as_environment_judge(unknown, after, flags);
+    as_environment_judge(before, unknown, flags);
+    assert_int_equal(json_array_size(flags), 0); /* what one side lacks did not grow */
+    as_environment_judge(before, after, flags);
+    assert_int_equal(json_array_size(flags), flag != NULL);
+    if (flag)
+        assert_string_equal(json_string_value(json_array_get(flags, 0)), flag);
+    json_decref(before), json_decref(after), json_decref(flags), json_decref(unknown);
+}
+
+static void waiting_and_heat_are_judged(void **state) {
+    (void)state;
+    expect_disturbed(0, 0, NULL);
+    expect_disturbed(5000000, 0, NULL); /* 5% is not more than 5% */
+    expect_disturbed(5100000, 0, "disturbed: waited for a CPU over 5% of the time");
+    expect_disturbed(0, 1, "throttled: thermal");
+}
+
+static void waiting_and_heat_are_read(void **state) {
+    const fake_tree *t = *state;
+    char path[128];
+    server(t);
+    json_t *k = as_environment_counters(t->root, NULL);
+    assert_null(json_object_get(k, "wait_ns")); /* unknown is absent, not 0 */
+    assert_null(json_object_get(k, "thermal_throttle_ms"));
+    assert_true(json_integer_value(json_object_get(k, "time_ns")) > 0);
+    json_decref(k);
+    fake_tree_write(t, "/proc/self/schedstat", "1000 2500 7\n");
+    for (int cpu = 0; cpu < 1024; cpu++) { /* this thread may run on any */
+        if (sysconf(_SC_NPROCESSORS_CONF) <= cpu)
+            break;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_total_time_ms", cpu);
+        fake_tree_write(t, path, "30\n");
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/package_throttle_total_time_ms",
+                 cpu);
+        fake_tree_write(t, path, "12\n");
+    }
+    k = as_environment_counters(t->root, NULL);
+    assert_int_equal(json_integer_value(json_object_get(k, "wait_ns")), 2500);
+    assert_int_equal(json_integer_value(json_object_get(k, "thermal_throttle_ms")), 42);
+    json_decref(k);
+}
+
 static void real_machine_is_described(void **state) {
     (void)state;
     json_t *c = as_environment_context("", "assay");
@@ -370,6 +421,8 @@ int main(void) {
         ON_TREE(counters_are_read),
         cmocka_unit_test(counters_are_cheap),
         cmocka_unit_test(rounds_are_judged),
+        cmocka_unit_test(waiting_and_heat_are_judged),
+        ON_TREE(waiting_and_heat_are_read),
         cmocka_unit_test(real_machine_is_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

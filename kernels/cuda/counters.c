@@ -23,10 +23,14 @@ static const double VIOLATION_SHARE = 0.01, CLOCK_SHARE = 0.05;
 static const struct {
     int64_t bits;
     const char *name;
+    const char *time; /* the driver's counter of it in a reading; NULL: none */
 } reasons[] = {
-    {AS_THROTTLE_POWER_CAP, "power cap"},     {AS_THROTTLE_SW_THERMAL | AS_THROTTLE_HW_THERMAL, "thermal"},
-    {AS_THROTTLE_POWER_BRAKE, "power brake"}, {AS_THROTTLE_HW_SLOWDOWN, "hardware slowdown"},
-    {AS_THROTTLE_SYNC_BOOST, "sync boost"},   {AS_THROTTLE_DISPLAY, "display clock"},
+    {AS_THROTTLE_POWER_CAP, "power cap", "power_violation_ns"},
+    {AS_THROTTLE_SW_THERMAL | AS_THROTTLE_HW_THERMAL, "thermal", "thermal_violation_ns"},
+    {AS_THROTTLE_POWER_BRAKE, "power brake", NULL},
+    {AS_THROTTLE_HW_SLOWDOWN, "hardware slowdown", NULL},
+    {AS_THROTTLE_SYNC_BOOST, "sync boost", "sync_boost_violation_ns"},
+    {AS_THROTTLE_DISPLAY, "display clock", NULL},
 };
 enum { REASONS = sizeof reasons / sizeof *reasons };
 
@@ -51,6 +55,7 @@ json_t *as_cuda_counters(as_device *d) {
     put(o, "temperature_c", r.temperature_c);
     put(o, "power_violation_ns", r.power_violation_ns);
     put(o, "thermal_violation_ns", r.thermal_violation_ns);
+    put(o, "sync_boost_violation_ns", r.sync_boost_violation_ns);
     if (r.processes >= 0)
         json_object_set_new(o, "other_processes", json_integer(r.processes > 1 ? r.processes - 1 : 0));
     if (r.throttle >= 0) {
@@ -86,11 +91,8 @@ static bool judge_throttle(const json_t *before, const json_t *after, json_t *fl
     const int64_t mask = mask_of(after) < 0 ? 0 : mask_of(after);
     bool any = false;
     for (int i = 0; i < REASONS; i++) {
-        bool held = (mask & reasons[i].bits) != 0;
-        if (reasons[i].bits & AS_THROTTLE_POWER_CAP)
-            held = held || violated(before, after, "power_violation_ns");
-        if (reasons[i].bits & AS_THROTTLE_HW_THERMAL)
-            held = held || violated(before, after, "thermal_violation_ns");
+        const bool held =
+            (mask & reasons[i].bits) != 0 || (reasons[i].time && violated(before, after, reasons[i].time));
         if (held)
             json_array_append_new(flags, json_sprintf("throttled: %s", reasons[i].name));
         any = any || held;

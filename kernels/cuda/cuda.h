@@ -11,6 +11,7 @@ extern "C" {
 #endif
 
 extern const as_device_driver as_cuda_driver;
+extern const struct as_device_telemetry as_cuda_telemetry; /* telemetry.c: NVML alone, no context */
 
 /* The driver's `counters` and `judge`; counters.c states the rules. */
 struct json_t *as_cuda_counters(as_device *d);

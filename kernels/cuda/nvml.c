@@ -25,8 +25,34 @@ enum {
     CLOCK_MEMORY = 2,
     TEMPERATURE_GPU = 0,
     POLICY_POWER = 0,
-    POLICY_THERMAL = 1
+    POLICY_THERMAL = 1,
+    POLICY_SYNC_BOOST = 2,
+    POLICY_BOARD_LIMIT = 3,
+    VALUE_DOUBLE = 0,
+    VALUE_UNSIGNED = 1,
+    VALUE_UNSIGNED_LONG = 2,
+    VALUE_UNSIGNED_LONG_LONG = 3,
+    VALUE_SIGNED_LONG_LONG = 4,
+    VALUE_SIGNED = 5
 };
+typedef struct nvml_utilisation {
+    unsigned gpu, memory; /* percent */
+} nvml_utilisation;
+typedef struct nvml_memory {
+    unsigned long long total, free, used;
+} nvml_memory;
+typedef struct nvml_field {
+    unsigned id, scope;
+    long long timestamp, latency_us;
+    int type, code;
+    union {
+        double real;
+        unsigned whole;
+        unsigned long long large;
+        long long signed_large;
+        int signed_whole;
+    } value;
+} nvml_field;
 
 typedef int (*unsigned_fn)(nvml_device, unsigned *);
 typedef int (*select_fn)(nvml_device, int, unsigned *);
@@ -40,6 +66,7 @@ typedef enum query_id {
     Q_POWER,
     Q_TEMPERATURE,
     Q_MEMORY,
+    Q_SYNC_BOOST_VIOLATION,
     Q_PROCESSES,
     QUERIES
 } query_id;
@@ -62,6 +89,11 @@ struct as_nvml {
     int (*throttle)(nvml_device, unsigned long long *);
     int (*violation)(nvml_device, int, nvml_violation *);
     int (*processes)(nvml_device, unsigned *, nvml_process *);
+    int (*utilisation)(nvml_device, nvml_utilisation *);
+    int (*memory)(nvml_device, nvml_memory *);
+    int (*energy)(nvml_device, unsigned long long *);
+    int (*fields)(nvml_device, int, nvml_field *);
+    select_fn throughput;
     cached last[QUERIES];
 };
 
@@ -86,6 +118,11 @@ static void resolve(as_nvml *n) {
     FIND(n, mig, "nvmlDeviceGetMigMode");
     FIND(n, violation, "nvmlDeviceGetViolationStatus");
     FIND(n, processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+    FIND(n, utilisation, "nvmlDeviceGetUtilizationRates");
+    FIND(n, memory, "nvmlDeviceGetMemoryInfo");
+    FIND(n, energy, "nvmlDeviceGetTotalEnergyConsumption");
+    FIND(n, fields, "nvmlDeviceGetFieldValues");
+    FIND(n, throughput, "nvmlDeviceGetPcieThroughput");
     FIND(n, throttle, "nvmlDeviceGetCurrentClocksEventReasons"); /* since driver 535 */
     if (!n->throttle)
         FIND(n, throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
@@ -193,6 +230,7 @@ static double ask(const as_nvml *n, query_id id) {
     case Q_TEMPERATURE: return selected(n, n->temperature, TEMPERATURE_GPU, 1);
     case Q_POWER_VIOLATION: return violation(n, POLICY_POWER);
     case Q_THERMAL_VIOLATION: return violation(n, POLICY_THERMAL);
+    case Q_SYNC_BOOST_VIOLATION: return violation(n, POLICY_SYNC_BOOST);
     case Q_PROCESSES: return count_processes(n);
     case QUERIES: break;
     }
@@ -238,6 +276,7 @@ void as_nvml_read(as_nvml *n, as_nvml_reading *out) {
                              .temperature_c = NAN,
                              .power_violation_ns = NAN,
                              .thermal_violation_ns = NAN,
+                             .sync_boost_violation_ns = NAN,
                              .processes = -1};
     if (!n)
         return;
@@ -250,8 +289,79 @@ void as_nvml_read(as_nvml *n, as_nvml_reading *out) {
     out->temperature_c = last[Q_TEMPERATURE].value;
     out->power_violation_ns = last[Q_POWER_VIOLATION].value;
     out->thermal_violation_ns = last[Q_THERMAL_VIOLATION].value;
+    out->sync_boost_violation_ns = last[Q_SYNC_BOOST_VIOLATION].value;
     out->processes = isnan(last[Q_PROCESSES].value) ? -1 : (int)last[Q_PROCESSES].value;
 }
 
 void *as_nvml_find(const as_nvml *n, const char *name) { return find(n->library, name); }
 void *as_nvml_handle(const as_nvml *n) { return n->device; }
+/* ---- for curves ---- */
+
+/* Value of one field; *wide (may be NULL) says that it has 64 bits. */
+static double field(const nvml_field *f, bool *wide) {
+    if (wide)
+        *wide = f->type == VALUE_UNSIGNED_LONG || f->type == VALUE_UNSIGNED_LONG_LONG;
+    if (f->code != NVML_OK)
+        return NAN;
+    switch (f->type) {
+    case VALUE_DOUBLE: return f->value.real;
+    case VALUE_UNSIGNED: return f->value.whole;
+    case VALUE_UNSIGNED_LONG:
+    case VALUE_UNSIGNED_LONG_LONG: return (double)f->value.large;
+    case VALUE_SIGNED_LONG_LONG: return (double)f->value.signed_large;
+    case VALUE_SIGNED: return f->value.signed_whole;
+    default: return NAN;
+    }
+}
+
+static void sample_fields(const as_nvml *n, as_nvml_sample *out) {
+    enum { MEMORY_TEMPERATURE = 82, POWER_NOW = 186, PCIE_SENT = 197, PCIE_RECEIVED = 198, FIELDS = 4 };
+    nvml_field f[FIELDS] = {{.id = MEMORY_TEMPERATURE}, {.id = POWER_NOW}, {.id = PCIE_SENT}, {.id = PCIE_RECEIVED}};
+    if (!n->fields || n->fields(n->device, FIELDS, f) != NVML_OK)
+        return;
+    bool sent, received;
+    out->memory_temperature_c = field(&f[0], NULL);
+    out->power_watts = field(&f[1], NULL) * 1e-3;
+    out->pcie_sent_bytes = field(&f[2], &sent);
+    out->pcie_received_bytes = field(&f[3], &received);
+    if (!sent || !received) /* 32 bits of bytes are full in 0.1 s: what wrapped how often cannot be known */
+        out->pcie_sent_bytes = out->pcie_received_bytes = NAN;
+}
+
+void as_nvml_read_sample(as_nvml *n, as_nvml_sample *out) {
+    *out = (as_nvml_sample){.throttle = -1};
+    double *const known[] = {&out->power_watts,         &out->memory_temperature_c, &out->pcie_sent_bytes,
+                             &out->pcie_received_bytes, &out->utilisation,          &out->memory_utilisation,
+                             &out->memory_used_bytes};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        *known[i] = NAN;
+    const double mask = ask(n, Q_THROTTLE);
+    out->throttle = isnan(mask) ? -1 : (int64_t)mask;
+    out->sm_clock_hz = ask(n, Q_SM);
+    out->memory_clock_hz = ask(n, Q_MEMORY);
+    out->temperature_c = ask(n, Q_TEMPERATURE);
+    out->power_violation_ns = ask(n, Q_POWER_VIOLATION);
+    out->thermal_violation_ns = ask(n, Q_THERMAL_VIOLATION);
+    out->sync_boost_violation_ns = ask(n, Q_SYNC_BOOST_VIOLATION);
+    out->board_violation_ns = violation(n, POLICY_BOARD_LIMIT);
+    sample_fields(n, out);
+    if (isnan(out->power_watts)) /* older drivers; a mean of up to a second */
+        out->power_watts = ask(n, Q_POWER);
+    nvml_utilisation u;
+    if (n->utilisation && n->utilisation(n->device, &u) == NVML_OK) {
+        out->utilisation = u.gpu * 1e-2;
+        out->memory_utilisation = u.memory * 1e-2;
+    }
+    nvml_memory m;
+    if (n->memory && n->memory(n->device, &m) == NVML_OK)
+        out->memory_used_bytes = (double)m.used;
+}
+
+double as_nvml_pcie_bytes_per_s(as_nvml *n, bool received) {
+    return selected(n, n->throughput, received ? 1 : 0, 1024); /* "KB/s"; sent is 0, received 1 */
+}
+
+double as_nvml_energy_joules(as_nvml *n) {
+    unsigned long long millijoules;
+    return n->energy && n->energy(n->device, &millijoules) == NVML_OK ? (double)millijoules * 1e-3 : NAN;
+}

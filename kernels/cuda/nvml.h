@@ -2,6 +2,7 @@
  * or the driver does not tell is a NaN, -1 or "" here; nothing fails for lack of it. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -41,7 +42,8 @@ typedef struct as_nvml_reading {
     int64_t throttle;                    /* bit mask; -1 unknown */
     double sm_clock_hz, memory_clock_hz; /* NaN unknown, as below */
     double power_watts, temperature_c;
-    double power_violation_ns, thermal_violation_ns; /* time spent below the asked clocks, since the driver loaded */
+    /* Time spent below the asked clocks, since the driver loaded. */
+    double power_violation_ns, thermal_violation_ns, sync_boost_violation_ns;
     int processes; /* with a compute context on the device, this one included; -1 unknown */
 } as_nvml_reading;
 
@@ -53,6 +55,21 @@ void as_nvml_read(as_nvml *n, as_nvml_reading *out); /* n may be NULL: all unkno
 /* For files that read more: an entry point of the library (NULL where this driver has none), and NVML's handle. */
 void *as_nvml_find(const as_nvml *n, const char *name);
 void *as_nvml_handle(const as_nvml *n);
+/* For curves: everything is asked anew, whatever it costs. NaN or -1 unknown. */
+typedef struct as_nvml_sample {
+    int64_t throttle;
+    double sm_clock_hz, memory_clock_hz, temperature_c, memory_temperature_c;
+    double power_watts; /* of this moment where the driver tells (field POWER_INSTANT), else the driver's mean */
+    double utilisation, memory_utilisation; /* fractions of the driver's last sample period (1/6 to 1 s) */
+    double memory_used_bytes;
+    double power_violation_ns, thermal_violation_ns, sync_boost_violation_ns, board_violation_ns;
+    double pcie_sent_bytes, pcie_received_bytes; /* counters; since driver 555 */
+} as_nvml_sample;
+void as_nvml_read_sample(as_nvml *n, as_nvml_sample *out);
+/* Traffic over the last 20 ms; the call lasts as long. */
+double as_nvml_pcie_bytes_per_s(as_nvml *n, bool received);
+/* Since the driver loaded, of the whole GPU; a step of 1 mJ, renewed some ten times a second. */
+double as_nvml_energy_joules(as_nvml *n);
 
 #ifdef __cplusplus
 }

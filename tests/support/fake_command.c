@@ -13,10 +13,11 @@
 #include <unistd.h>
 
 int fake_main(int argc, char **argv) {
-    static const char *const commands[] = {"run", "verify", "list", "doctor", "__probe", "__worker", "__health"};
+    static const char *const commands[] = {"run",     "verify",   "list",     "doctor",   "dmon",
+                                           "__probe", "__worker", "__health", "__sampler"};
     for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i]) == 0)
-            return as_main(argc, argv, &fake_registry);
+            return fake.sampler = strcmp(argv[1], "__sampler") == 0, as_main(argc, argv, &fake_registry);
     return -1;
 }
 

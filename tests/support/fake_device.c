@@ -20,7 +20,10 @@ typedef struct graph {
     node nodes[MOST_NODES];
 } graph;
 
-fake_control fake = {.op_ns = 2000, .clock_rate = 1, .spin = true, .cache_bytes = 1 << 20};
+/* A counter that moves every 10 ms. */
+#define FAKE_ENERGY .idle_watts = 50, .op_joules = 1e-4, .energy_step_ns = 10000000
+
+fake_control fake = {.op_ns = 2000, .clock_rate = 1, .spin = true, .cache_bytes = 1 << 20, FAKE_ENERGY};
 
 static double clock_ns;  /* device time */
 static graph *capturing; /* between capture_begin and capture_end */
@@ -28,7 +31,7 @@ static size_t bytes_in_use;
 
 void fake_reset(void) {
     const int graphs = fake.graphs, blocks = fake.blocks; /* what is alive stays alive */
-    fake = (fake_control){.op_ns = 2000, .clock_rate = 1, .spin = true, .cache_bytes = 1 << 20};
+    fake = (fake_control){.op_ns = 2000, .clock_rate = 1, .spin = true, .cache_bytes = 1 << 20, FAKE_ENERGY};
     fake.graphs = graphs;
     fake.blocks = blocks;
 }
@@ -265,4 +268,5 @@ const as_device_driver fake_driver = {
     .counters = fake_counters,
     .judge = fake_judge,
     .health = fake_health,
+    .telemetry = &fake_telemetry,
 };

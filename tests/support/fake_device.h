@@ -11,6 +11,9 @@ typedef struct fake_control {
     bool spin;          /* the host waits as long as the device works */
     size_t cache_bytes; /* last-level cache that the device tells */
     bool sticky;        /* an illegal access has spoilt the context: nothing works until the process ends */
+    double idle_watts, op_joules;
+    bool sampler;           /* this process is the sampler */
+    int64_t energy_step_ns; /* of the energy counter; 0: it cannot be read */
 
     /* What happened since fake_reset. */
     int operations; /* run, by a launch or inside a graph */
@@ -21,6 +24,7 @@ typedef struct fake_control {
 
 extern fake_control fake;
 extern const as_device_driver fake_driver;
+extern const struct as_device_telemetry fake_telemetry; /* fake_telemetry.c */
 
 void fake_reset(void); /* 2 us an operation, honest clock, spinning, 1 MiB of cache */
 
