@@ -48,7 +48,7 @@ template <int ELEMENT> static __device__ __forceinline__ int number(uint32_t byt
 }
 
 /* Thread 0 of a block publishes what its warps found. */
-static __device__ void publish(unsigned long long right, double factor, double *out) {
+[[maybe_unused]] static __device__ void publish(unsigned long long right, double factor, double *out) {
     __shared__ unsigned long long total;
     if (threadIdx.x == 0)
         total = 0;

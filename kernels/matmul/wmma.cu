@@ -25,6 +25,7 @@ enum { TILE = 128, SLAB_BYTES = 64, PITCH = SLAB_BYTES + 16, THREADS = 256, WARP
 
 /* Types of the interface, and elements along k of one fragment. */
 template <int ELEMENT> struct interface;
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 template <> struct interface<AS_MM_TF32> {
     typedef float stored;
     typedef nvcuda::wmma::precision::tf32 type;
@@ -34,6 +35,7 @@ template <> struct interface<AS_MM_BF16> {
     typedef __nv_bfloat16 stored, type;
     static constexpr int k = 16;
 };
+#endif
 template <> struct interface<AS_MM_F16> {
     typedef __half stored, type;
     static constexpr int k = 16;
