@@ -6,9 +6,12 @@
 #endif
 
 static const as_suite *const suites[] = {
-    &as_matmul_suite,
-    &as_memcpy_suite,
-    &as_launch_suite,
+    &as_matmul_suite,  //
+    &as_memcpy_suite,  //
+    &as_memory_suite,  //
+    &as_launch_suite,  //
+    &as_alloc_suite,   //
+    &as_offload_suite, //
     NULL,
 };
 
