@@ -29,7 +29,7 @@ from .errors import InputProblem
 from .readers import Found, join, read_side
 from .shape import median
 
-# A duet may well be about two toolkits: what the brief comparison of two results refuses is only said here.
+# A duet may well be about two toolkits: what compare refuses beside these is only a note here.
 KINDS = ("machine", "placement", "data")
 STATISTICS = ("lower quartile", "median")
 NOT_CONVERGED = "not converged"
