@@ -36,7 +36,7 @@ static int list(const as_registry *registry, const as_options *o) {
         return rc;
     }
     for (const as_suite *const *s = registry->suites; s && *s; s++) {
-        printf("%s: %s\n", (*s)->name, (*s)->summary);
+        printf("%s: %s%s\n", (*s)->name, (*s)->summary, (*s)->only_if_named ? " (only with --suite or --cases)" : "");
         for (const as_variant *v = (*s)->variants; v->name; v++)
             printf("  %-5s %-20s %s\n", v->on, v->name, v->summary ? v->summary : "");
         for (int i = 0; i < (*s)->n_axes; i++)

@@ -126,6 +126,7 @@ static bool allowed_variable(const char *name, size_t length) {
                                           "GOMP_CPU_AFFINITY",
                                           "MALLOC_ARENA_MAX",
                                           "ASSAY_ANONYMOUS",
+                                          "ASSAY_INJECT",
                                           "LANG",
                                           "LC_ALL"};
     if (length > 4 && strncmp(name, "OMP_", 4) == 0)

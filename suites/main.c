@@ -9,6 +9,7 @@ static const as_suite *const suites[] = {
     &as_matmul_suite,
     &as_memcpy_suite,
     &as_launch_suite,
+    &as_synthetic_suite,
     NULL,
 };
 

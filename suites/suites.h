@@ -14,6 +14,7 @@
 extern const as_suite as_matmul_suite;
 extern const as_suite as_memcpy_suite;
 extern const as_suite as_launch_suite;
+extern const as_suite as_synthetic_suite;
 extern const as_suite as_ceiling_suite;
 
 /* as_registry.ceilings_for: docs/method.md states the rule. */
