@@ -137,6 +137,7 @@ static const struct command {
     {"report", "make an HTML report of results: assay report RESULT... -o DIR [--lang zh]", in_python},
     {"validate", "check results against the schema and recompute their figures", in_python},
     {"compare", "slower, faster, same or inconclusive, case by case: assay compare BASE NEW", in_python},
+    {"calibrate", "how small a change this machine lets compare and duet see, by a study of known ones", in_python},
     {"claims", "judge written claims: assay claims FILE RESULT...", in_python},
     {"__worker", NULL, worker},
     {"__probe", NULL, probe},

@@ -1,0 +1,279 @@
+"""What the duets of a calibration say about a machine: spreads, least effects, false alarms and detections.
+
+A session is one duet: the launches of two sides A and B, taken in turns. Formulas and reasons: docs/calibrate.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from scipy import stats as scipy_stats
+
+from .calibrate_cases import SIDE_BY_SIDE, STORED, Cases
+from .calibration import Calibration
+from .compare import compare
+from .readers import Side
+from .shape import median
+from .verdicts import LEVEL
+
+FOUND = 0.95  # of the slow-downs of the least detectable effect are found
+AIM = 0.01  # the effect whose budget is stated
+MOST_PAIRS = 1000
+LARGEST_EFFECT = 10.0  # a least effect above it is not stated
+LEAST_SESSIONS = 4  # two to judge, two others to calibrate with
+
+
+@dataclass(frozen=True)
+class Session:
+    number: int
+    a: Side
+    b: Side
+
+    def logs(self, side: str, case: str) -> np.ndarray | None:
+        """Logarithms of the launch medians, or None where the case was not measured in every launch."""
+        found = getattr(self, side).cases.get(case)
+        if found is None or found.status != "done" or len(found.launches) != getattr(self, side).files:
+            return None
+        return np.log([median(rounds) for rounds in found.launches])
+
+    def measured(self, case: str) -> bool:
+        return self.logs("a", case) is not None and self.logs("b", case) is not None
+
+    def why_not(self, case: str) -> str:
+        for label, side in (("A", self.a), ("B", self.b)):
+            found = side.cases.get(case)
+            if found is None or found.status != "done":
+                return f"{label}: {'absent' if found is None else found.reason or found.status}"
+        return "measured in some launches only"
+
+
+# ---- spreads ----
+
+
+@dataclass
+class Spread:
+    """Variances of logarithms with their degrees of freedom, None where there is none."""
+
+    launch: tuple | None = None
+    session: tuple | None = None
+    pair: tuple | None = None
+
+
+def _pooled(groups: list) -> tuple | None:
+    """Variance about each group's own mean."""
+    freedom = sum(len(g) - 1 for g in groups)
+    return (sum(float(((g - g.mean()) ** 2).sum()) for g in groups) / freedom, freedom) if freedom > 0 else None
+
+
+def spread_of(sessions: list, case: str, slowed: bool) -> Spread:
+    """The means of sessions come from both sides where these do the same work, else from A."""
+    have = [(s.logs("a", case), s.logs("b", case)) for s in sessions if s.measured(case)]
+    if not have:
+        return Spread()
+    launch = _pooled([logs for pair in have for logs in pair])
+    pair = _pooled([b - a for a, b in have])
+    session = None
+    if len(have) >= 2 and launch:
+        used = [a if slowed else np.concatenate([a, b]) for a, b in have]
+        explained = launch[0] * float(np.mean([1 / len(u) for u in used]))
+        between = float(np.var([u.mean() for u in used], ddof=1))
+        session = (max(0.0, between - explained), len(have) - 1)
+    return Spread(launch, session, pair)
+
+
+def _typical(parts: list) -> tuple | None:
+    """One variance for a case that was not studied: the mean. Cases differ more than chance makes them differ, so the
+    degrees of freedom are those of a scaled chi-square with the variance that is seen among the cases."""
+    parts = [p for p in parts if p is not None]
+    if not parts:
+        return None
+    values = np.array([v for v, _ in parts])
+    mean, freedom = float(values.mean()), float(sum(f for _, f in parts))
+    scatter = float(values.var(ddof=1)) if len(parts) > 1 else 0.0
+    if scatter > 0:
+        freedom = max(1.0, min(freedom, 2 * mean**2 / scatter))
+    return mean, freedom
+
+
+def typical_spread(spreads: list) -> Spread:
+    return Spread(*(_typical([getattr(s, name) for s in spreads]) for name in ("launch", "session", "pair")))
+
+
+# ---- least effects ----
+
+
+def _least(error: float, freedom: float, tests: int, threshold: float) -> float | None:
+    """Smallest relative slow-down that is found with probability FOUND, as one change among `tests` tests: its p must
+    pass the level that Benjamini-Hochberg leaves to a single rejection, its estimate the threshold."""
+    needed = max(float(scipy_stats.t.ppf(1 - LEVEL / tests / 2, freedom)) * error, math.log1p(threshold))
+    effect = needed + float(scipy_stats.t.ppf(FOUND, freedom)) * error
+    return math.expm1(effect) if effect < math.log1p(LARGEST_EFFECT) else None
+
+
+def least_stored(spread: Spread, launches: int, tests: int, threshold: float) -> float | None:
+    """Against a stored result: two sides of `launches` launches each, at different times."""
+    if spread.launch is None or spread.session is None or launches < 2:
+        return None
+    within, between = spread.launch[0] / launches, spread.session[0]
+    total = 2 * (within + between)
+    divisor = 2 * (within**2 / (launches - 1) + between**2 / spread.session[1])
+    return _least(math.sqrt(total), total**2 / divisor if divisor > 0 else launches - 1, tests, threshold)
+
+
+def least_side_by_side(spread: Spread, pairs: int, tests: int, threshold: float) -> float | None:
+    if spread.pair is None or pairs < 2:
+        return None
+    return _least(math.sqrt(spread.pair[0] / pairs), pairs - 1, tests, threshold)
+
+
+def pairs_for(spread: Spread, effect: float, tests: int) -> int | None:
+    """Least launch pairs with which a slow-down of `effect` is found, if the threshold is set below it."""
+    if spread.pair is None:
+        return None
+    counts = np.arange(2, MOST_PAIRS + 1)
+    error = np.sqrt(spread.pair[0] / counts)
+    quantiles = scipy_stats.t.ppf(1 - LEVEL / tests / 2, counts - 1) + scipy_stats.t.ppf(FOUND, counts - 1)
+    enough = np.flatnonzero(quantiles * error <= math.log1p(effect))
+    return int(counts[enough[0]]) if enough.size else None
+
+
+# ---- a calibration ----
+
+
+def values_of(spread: Spread, launches: int, tests: int, threshold: float) -> dict:
+    """The keys that compare reads (calibration.FIELDS and OPTIONAL)."""
+
+    def root(part):
+        return (None, None) if part is None else (math.sqrt(part[0]), part[1])
+
+    (launch, launch_freedom), (session, session_freedom) = root(spread.launch), root(spread.session)
+    return {
+        "launch_sd": launch,
+        "degrees_of_freedom": launch_freedom,
+        "detectable_effect": least_stored(spread, launches, tests, threshold),
+        "session_sd": session,
+        "session_degrees_of_freedom": session_freedom,
+    }
+
+
+def spreads(sessions: list, cases: Cases) -> dict:
+    slowed = {name for names in cases.slowed.values() for name in names}
+    found = {name: spread_of(sessions, name, name in slowed) for name in cases.all}
+    return {name: spread for name, spread in found.items() if spread.launch is not None}
+
+
+def calibration_of(sessions: list, cases: Cases, launches: int, threshold: float) -> Calibration:
+    by_case, tests = spreads(sessions, cases), len(cases.unchanged) + 1
+    overall = typical_spread([s for name, s in by_case.items() if name in cases.unchanged])
+    return Calibration(
+        Path("the other duets"),
+        sessions[0].a.identity,
+        values_of(overall, launches, tests, threshold),
+        {name: values_of(spread, launches, tests, threshold) for name, spread in by_case.items()},
+    )
+
+
+# ---- false alarms and detections ----
+
+
+@dataclass
+class Tally:
+    """Of one kind of comparison. An alarm or a miss: (session, other session or None, case, verdict, ratio, q)."""
+
+    injected: float
+    threshold: float
+    comparisons: int = 0
+    inconclusive: int = 0
+    alarms: list = field(default_factory=list)
+    missed: list = field(default_factory=list)
+    trials: dict = field(default_factory=dict)  # id of a slowed case: [found, trials, sum of logarithms of ratios]
+
+    @property
+    def found(self) -> int:
+        return sum(row[0] for row in self.trials.values())
+
+    @property
+    def tried(self) -> int:
+        return sum(row[1] for row in self.trials.values())
+
+    def count_unchanged(self, rows: list, where: tuple) -> None:
+        for row in rows:
+            self.comparisons += 1
+            self.inconclusive += row.verdict == "inconclusive"
+            if row.verdict in ("slower", "faster"):
+                self.alarms.append((*where, row.id, row.verdict, row.ratio, row.q))
+
+    def count_slowed(self, row, where: tuple) -> None:
+        known = self.trials.setdefault(row.id, [0, 0, 0.0])
+        good = row.verdict == "slower" and row.q is not None and row.q <= LEVEL
+        known[0] += good
+        known[1] += 1
+        known[2] += math.log(row.ratio)
+        if not good:
+            self.missed.append((*where, row.id, row.verdict, row.ratio, row.q))
+
+
+def only(side: Side, names) -> Side:
+    return replace(side, cases={name: side.cases[name] for name in names if name in side.cases})
+
+
+def _judged(tally: Tally, unchanged: list, slowed: list, where: tuple, judge) -> None:
+    """The unchanged cases are judged among themselves, as in an A/A study. Each slowed one is judged beside them as
+    the only change: many true changes in one family would make the test of each too easy."""
+    if unchanged:
+        tally.count_unchanged(judge(unchanged), where)
+    for name in slowed:
+        row = next(row for row in judge([*unchanged, name]) if row.id == name)
+        tally.count_slowed(row, where)
+
+
+def side_by_side(sessions: list, cases: Cases, injected: float, threshold: float, judge) -> Tally:
+    """`judge(session, names, threshold)` gives the rows of a duet's own verdict."""
+    tally = Tally(injected, threshold)
+    for session in sessions:
+        unchanged = [name for name in cases.unchanged if session.measured(name)]
+        slowed = [name for name in cases.slowed[SIDE_BY_SIDE] if session.measured(name)]
+        _judged(tally, unchanged, slowed, (session.number, None), lambda names, s=session: judge(s, names, threshold))
+    return tally
+
+
+def opposite(count: int) -> list:
+    """Each session's A against the B of the session half the study away: every launch is used once."""
+    return [(i, (i + count // 2) % count) for i in range(count)]
+
+
+def stored(sessions: list, cases: Cases, injected: float, threshold: float, launches: int) -> Tally | None:
+    """As `assay compare`, with a calibration from the sessions that are not judged. None with too few of them."""
+    if len(sessions) < LEAST_SESSIONS:
+        return None
+    tally = Tally(injected, threshold)
+    for i, j in opposite(len(sessions)):
+        base, new = sessions[i], sessions[j]
+        others = [s for k, s in enumerate(sessions) if k not in (i, j)]
+        calibration = calibration_of(others, cases, launches, threshold)
+
+        def measured(names, base=base, new=new):
+            return [n for n in names if base.logs("a", n) is not None and new.logs("b", n) is not None]
+
+        def judge(names, base=base, new=new, calibration=calibration):
+            return compare(only(base.a, names), only(new.b, names), [(None, threshold)], calibration).rows
+
+        _judged(
+            tally,
+            measured(cases.unchanged),
+            measured(cases.slowed[STORED]),
+            (base.number, new.number),
+            judge,
+        )
+    return tally
+
+
+def binomial_interval(count: int, total: int) -> tuple:
+    """Clopper and Pearson, 95%: exact if trials are independent."""
+    if total == 0:
+        return None, None
+    found = scipy_stats.binomtest(count, total).proportion_ci(0.95, "exact")
+    return float(found.low), float(found.high)
