@@ -9,19 +9,19 @@ from .errors import InputProblem
 # By kind of device: (work that is slowed down, work that stays). Bound by the core and by memory, in and beyond the
 # last-level cache; operations of microseconds to milliseconds.
 SLOWED = {
-    "cpu": ("spin/us:50", "spin/us:200", "spin/us:1000", "stream/bytes:16777216", "stream/bytes:134217728"),
+    "cpu": ("spin/us:50", "spin/us:200", "spin/us:1000", "stream/bytes:4194304", "stream/bytes:100663296"),
     "cuda": ("spin/us:50", "spin/us:200", "spin/us:1000", "spin_all/us:200", "stream/bytes:268435456"),
 }
 UNCHANGED = {
     "cpu": (
         "synthetic/spin/us:200",
-        "synthetic/stream/bytes:16777216",
-        "synthetic/stream/bytes:134217728",
+        "synthetic/stream/bytes:4194304",
+        "synthetic/stream/bytes:100663296",
         "matmul/tiled/n:256",
         "matmul/openblas/n:256",
         "memcpy/libc/bytes:65536",
         "memcpy/libc/bytes:4194304",
-        "memcpy/nt/bytes:33554432",
+        "memcpy/nt/bytes:524288",
         "launch/direct/chain:64",
         "launch/static_plan/chain:64/threads:all",
     ),

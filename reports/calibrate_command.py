@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import time
@@ -171,24 +170,24 @@ class TimeUp(Exception):
     """Raised between two pairs."""
 
 
-@dataclass
 class Clock:
-    """Progress on standard error, and the end of the time that was given."""
+    """Progress on standard error, and the end of the time that was given. The longest pair so far must still fit."""
 
-    folder: Path
-    settings: Settings
-    seconds: float | None
-    begin: float
-    before: int  # pairs that were there already
+    def __init__(self, settings: Settings, seconds: float | None, done: int):
+        self.total, self.done, self.seconds = settings.duets * settings.pairs, done, seconds
+        self.begin = self.last = time.monotonic()
+        self.measured, self.longest = 0, 0.0
 
-    def tick(self) -> None:
-        done = sum(pairs_done(self.folder, self.settings))
-        total = self.settings.duets * self.settings.pairs
-        spent = time.monotonic() - self.begin
-        new = done - self.before
-        left = f", about {spent / new * (total - done) / 60:.0f} min left" if new else ""
-        print(f"calibrate: pair {done} of {total}{left}", file=sys.stderr, flush=True)
-        if done < total and self.seconds is not None and spent + (spent / new if new else 0) > self.seconds:
+    def tick(self, new: bool) -> None:
+        now = time.monotonic()
+        if new:
+            self.done, self.measured = self.done + 1, self.measured + 1
+            self.longest = max(self.longest, now - self.last)
+        self.last, spent = now, now - self.begin
+        rate = spent / self.measured if self.measured else None
+        left = f", about {rate * (self.total - self.done) / 60:.0f} min left" if rate else ""
+        print(f"calibrate: pair {self.done} of {self.total}{left}", file=sys.stderr, flush=True)
+        if self.done < self.total and self.seconds is not None and spent + self.longest > self.seconds:
             raise TimeUp
 
 
@@ -196,14 +195,15 @@ def _run(command: str, folder: Path, settings: Settings, cases, clock: Clock) ->
     from . import duet
 
     common = {"ASSAY_ANONYMOUS": "1"}
-    none = ",".join("0" for _ in settings.injected)
-    a = duet.Side("unchanged", (command,), common | {"ASSAY_INJECT": none})
+    a = duet.Side("unchanged", (command,), common | {"ASSAY_INJECT": "0,0"})
     b = duet.Side("injected", (command,), common | {"ASSAY_INJECT": settings.inject_variable})
+    # Orders differ from duet to duet; inputs must not, or no launch could be compared with one of another duet: the
+    # seed that stands last holds.
+    options = ("--device", settings.device, "--rounds", str(settings.rounds), "--seed", str(settings.seed))
     for number, done in enumerate(pairs_done(folder, settings)):
         if done == settings.pairs:
             continue
-        # Orders differ from duet to duet; inputs must not, or no launch could be compared with one of another duet.
-        options = ("--device", settings.device, "--rounds", str(settings.rounds), "--seed", str(settings.seed))
+        calls = iter([False])  # run_pairs reports before its first launch, then after each pair
         duet.run_pairs(
             a,
             b,
@@ -212,21 +212,27 @@ def _run(command: str, folder: Path, settings: Settings, cases, clock: Clock) ->
             cases=cases.all,
             seed=settings.seed + number,
             options=options,
-            progress=lambda *_: clock.tick(),
+            progress=lambda *_, calls=calls: clock.tick(next(calls, True)),
         )
 
 
 def read_sessions(folder: Path, settings: Settings) -> list:
     from .calibrate_study import Session
+    from .duet import read_head
     from .readers import read_side
 
-    out = []
+    out, binaries = [], set()
     for number in range(settings.duets):
         home = duet_folder(folder, number)
+        binaries |= {side.get("sha256") for side in read_head(home)["sides"]}
+        if len(binaries) > 1:
+            raise InputProblem(f"{home}: was measured with another binary than the duets before it; start anew")
         session = Session(number, read_side(home / "a"), read_side(home / "b"))
         for side in (session.a, session.b):
             if side.files != settings.pairs:
-                raise InputProblem(f"{side.path}: holds {side.files} results, not {settings.pairs}; remove what is not its own")
+                raise InputProblem(
+                    f"{side.path}: holds {side.files} results, not {settings.pairs}; remove what is not of this study"
+                )
             if side.identity is None or side.tools != ["assay"]:
                 raise InputProblem(f"{side.path}: holds results of another tool; remove them")
             if side.inner:
@@ -262,23 +268,53 @@ def _target(args, sessions: list) -> tuple:
     return path, read_json(path)
 
 
-def analyse(folder: Path, settings: Settings, cases, notes: list, old: dict | None, sessions: list) -> dict:
+def analyse(settings: Settings, cases, notes: list, old: dict | None, sessions: list) -> dict:
     from .calibrate_cases import SIDE_BY_SIDE, STORED
     from .calibrate_output import document, merged
     from .calibrate_study import side_by_side, stored
 
-    notes = [*notes]
-    for session in sessions:
-        notes += [
-            f"left out of duet {session.number}: {name} ({session.why_not(name)})"
-            for name in cases.all
-            if not session.measured(name)
-        ]
+    left_out = [
+        f"left out of duet {session.number}: {name} ({session.why_not(name)})"
+        for session in sessions
+        for name in cases.all
+        if not session.measured(name)
+    ]
     tallies = {
-        "side_by_side": side_by_side(
-            sessions, cases, settings.injected[0], settings.threshold(SIDE_BY_SIDE), _judge(folder)
-        ),
+        "side_by_side": side_by_side(sessions, cases, settings.injected[0], settings.threshold(SIDE_BY_SIDE)),
         "stored": stored(sessions, cases, settings.injected[1], settings.threshold(STORED), settings.pairs),
     }
     date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return merged(old, document(settings, sessions, cases, tallies, notes, date))
+    return merged(old, document(settings, sessions, cases, tallies, notes + left_out, date))
+
+
+def run(args) -> int:
+    from .calibrate_cases import cases_for
+    from .calibrate_output import markdown, text
+    from .claims_run import find_command
+    from .compare_command import _print, _writable, _write
+
+    settings, seconds = settings_of(args), duration(args.time)
+    folder = Path(args.folder or f"assay-calibrate-{settings.device}")
+    for target in (args.out, args.markdown):
+        if target:
+            _writable(target)
+    command = find_command()
+    cases, missing = cases_for(settings.device, _offered(command, settings))
+    notes = [f"the plan of this binary lacks {name}" for name in missing]
+    _open_folder(folder, settings, cases)
+    clock = Clock(settings, seconds, sum(pairs_done(folder, settings)))
+    try:
+        _run(command, folder, settings, cases, clock)
+    except TimeUp:
+        said = f"{clock.done} of {clock.total} pairs are done; the same command goes on in {folder}"
+        print(f"calibrate: the time is up: {said}", file=sys.stderr)
+        return 4
+    sessions = read_sessions(folder, settings)
+    path, old = _target(args, sessions)
+    found = analyse(settings, cases, notes, old, sessions)
+    _write(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
+    if args.markdown and args.markdown != "-":
+        _write(Path(args.markdown), markdown(found, settings.device))
+    _print((markdown if args.markdown == "-" else text)(found, settings.device))
+    print(f"calibration: {path}", file=sys.stderr)
+    return 0

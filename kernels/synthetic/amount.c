@@ -47,14 +47,14 @@ as_status as_synthetic_steps(const as_params *p, int64_t steps_of_us, int64_t *n
     return AS_OK;
 }
 
-as_status as_synthetic_pieces_of(const as_params *p, as_synthetic_pieces *out, as_error *e) {
-    const int64_t bytes = as_params_int(p, "bytes");
+as_status as_synthetic_pieces_of(const as_params *p, int64_t piece_bytes, as_synthetic_pieces *out, as_error *e) {
+    const int64_t bytes = as_params_int(p, "bytes"), least = AS_SYNTHETIC_LEAST_PIECES * piece_bytes;
     double share;
-    if (bytes < AS_SYNTHETIC_LEAST_BYTES || bytes % AS_SYNTHETIC_PIECE_BYTES != 0)
-        return as_fail(e, AS_EUSAGE, "synthetic/stream: bytes is a multiple of %d, at least %d",
-                       AS_SYNTHETIC_PIECE_BYTES, AS_SYNTHETIC_LEAST_BYTES);
+    if (bytes < least || bytes % piece_bytes != 0)
+        return as_fail(e, AS_EUSAGE, "synthetic/stream: bytes is a multiple of %lld here, at least %lld",
+                       (long long)piece_bytes, (long long)least);
     AS_TRY(share_of(p, &share, e));
-    out->whole = bytes / AS_SYNTHETIC_PIECE_BYTES;
+    out->whole = bytes / piece_bytes;
     out->reads = with_share(out->whole, share);
     out->from = (out->whole - out->reads % out->whole) / 2;
     return AS_OK;
@@ -84,13 +84,13 @@ static void chain_ends(const as_reference *r) {
 }
 
 static as_status piece_sums(const as_reference *r, as_error *e) {
-    enum { WORDS = AS_SYNTHETIC_PIECE_BYTES / 4 };
+    const int64_t piece_bytes = (int64_t)(r->work->bytes_read / r->work->items), words = piece_bytes / 4;
     as_synthetic_pieces pieces;
-    AS_TRY(as_synthetic_pieces_of(r->params, &pieces, e));
+    AS_TRY(as_synthetic_pieces_of(r->params, piece_bytes, &pieces, e));
     for (int64_t i = 0; i < r->n_rows; i++) {
-        const uint32_t *word = (const uint32_t *)r->input[0] + as_synthetic_piece(pieces, r->rows[i]) * WORDS;
+        const uint32_t *word = (const uint32_t *)r->input[0] + as_synthetic_piece(pieces, r->rows[i]) * words;
         uint32_t sum = 0;
-        for (int k = 0; k < WORDS; k++)
+        for (int64_t k = 0; k < words; k++)
             sum += word[k];
         r->expected[i] = (double)sum;
     }
