@@ -11,7 +11,7 @@ launch_sd: standard deviation of the logarithms of launch medians of one build, 
 smallest relative change that compare finds in 95% of trials at the study's budget. session_sd (it may be left out):
 what the means of two runs at other times differ by beyond what their launches explain, as a standard deviation of one
 run. Values at the top serve every case that has none of its own; null where the study gives none. Further keys are the
-study's own and are not read here: docs/calibrate.md has them.
+study's own and are not read.
 """
 
 from __future__ import annotations
