@@ -4,14 +4,15 @@
      "machine": {... as readers.machine_identity gives it ...},
      "date": "2026-01-01T00:00:00Z", "command": "what made it",
      "launch_sd": 0.031, "degrees_of_freedom": 190, "detectable_effect": 0.06,
-     "session_sd": 0.04, "session_degrees_of_freedom": 19,
+     "session_sd": 0.04, "session_degrees_of_freedom": 19, "side_by_side_effect": 0.03,
      "cases": {"matmul/tiled/n:256/dev:cpu": {"launch_sd": 0.02, "degrees_of_freedom": 19, "detectable_effect": 0.04}}}
 
 launch_sd: standard deviation of the logarithms of launch medians of one build, within one run. detectable_effect:
 smallest relative change that compare finds in 95% of trials at the study's budget. session_sd (it may be left out):
 what the means of two runs at other times differ by beyond what their launches explain, as a standard deviation of one
-run. Values at the top serve every case that has none of its own; null where the study gives none. Further keys are the
-study's own and are not read.
+run. side_by_side_effect (it may be left out): the smallest change that duet finds in 95% of trials. Values at the top
+serve every case that has none of its own; null where the study gives none. Further keys are the study's own and are not
+read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from .shape import Shape
 
 SCHEMA = "assay.calibration/1"
 FIELDS = ("launch_sd", "degrees_of_freedom", "detectable_effect")
-OPTIONAL = ("session_sd", "session_degrees_of_freedom")
+SESSION = ("session_sd", "session_degrees_of_freedom")
+OPTIONAL = (*SESSION, "side_by_side_effect")
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,16 @@ class Calibration:
 
     def session(self, case: str) -> tuple | None:
         """The same between sessions."""
-        return self._pair(case, *OPTIONAL)
+        return self._pair(case, *SESSION)
 
     def detectable(self, case: str) -> float | None:
         effect = self.cases.get(case, self.fallback)["detectable_effect"]
         return self.fallback["detectable_effect"] if effect is None else effect
+
+    def side_by_side(self, case: str) -> float | None:
+        """As `detectable`, of launches in turns."""
+        effect = self.cases.get(case, self.fallback)["side_by_side_effect"]
+        return self.fallback["side_by_side_effect"] if effect is None else effect
 
     def _pair(self, case: str, *names) -> tuple | None:
         for row in (self.cases.get(case, self.fallback), self.fallback):

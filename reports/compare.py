@@ -42,6 +42,7 @@ class Row:
     threshold: float = DEFAULT_THRESHOLD
     launches: tuple = (0, 0)
     budget: int | None = None
+    paired: bool = False  # tested by its pairs: `launches` are as many a side, `budget` is one of pairs
     notes: list = field(default_factory=list)
     resources: list = field(default_factory=list)  # (name, unit, base, new, grew)
 
@@ -54,6 +55,8 @@ class Comparison:
     notes: list
     mixed: list  # kinds that differ and were forced
     calibration: Calibration | None
+    name: str = "compare"
+    footer: list = field(default_factory=list)  # lines below the table
 
     def counts(self) -> dict:
         counted = Counter(row.verdict for row in self.rows)
@@ -89,10 +92,34 @@ def compare(base: Side, new: Side, thresholds=(), calibration: Calibration | Non
             f"{base.path} and {new.path} have no case in common ({_some(base.cases)} against {_some(new.cases)}): "
             "give results of the same cases"
         )
+    check_patterns(thresholds, both)
+    calibration, notes, mixed = agreed(base, new, both, calibration, forced)
+    notes += [*_remarks(base, new), *_calibration_remarks(calibration)]
+    rows = _paired(base, new, both, thresholds, calibration)
+    rows += [unpaired(name, base.cases[name], "missing", "not in NEW") for name in base.cases if name not in new.cases]
+    rows += [unpaired(name, new.cases[name], "new", "not in BASE") for name in new.cases if name not in base.cases]
+    return Comparison(base, new, in_order(rows), notes, mixed, calibration)
+
+
+def check_patterns(thresholds, both) -> None:
     for pattern, _ in thresholds:
         if pattern is not None and not any(fnmatchcase(name, pattern) for name in both):
             raise InputProblem(f"--threshold {pattern}: no case that both sides have matches this pattern")
-    notes, mixed = [], _differences(base, new, both)
+
+
+def in_order(rows: list) -> list:
+    """What asks for action first; within a verdict the largest change."""
+    return sorted(rows, key=lambda r: (VERDICTS.index(r.verdict), -abs(math.log(r.ratio)) if r.ratio else 0.0, r.id))
+
+
+# ---- what may be compared ----
+
+
+def agreed(base: Side, new: Side, both: list, calibration: Calibration | None, forced: bool, kinds=KINDS) -> tuple:
+    """(calibration, notes, kinds that differ and were forced). Refuses what differs in one of `kinds`, unless forced;
+    a difference of another kind is a note."""
+    found = _differences(base, new, both)
+    mixed = {kind: lines for kind, lines in found.items() if kind in kinds}
     if calibration is None:
         calibration = stored.of_machine(base.identity)
     elif None not in (base.identity, new.identity):
@@ -101,16 +128,9 @@ def compare(base: Side, new: Side, thresholds=(), calibration: Calibration | Non
             mixed.setdefault("calibration", []).append(f"{calibration.path} is of another machine than {sides[0].path}")
     if mixed and not forced:
         raise InputProblem(_refusal(mixed))
-    notes += [f"mixed {kind}: {text}" for kind, lines in mixed.items() for text in _shortened(lines)]
-    notes += _remarks(base, new, calibration)
-    rows = _paired(base, new, both, thresholds, calibration)
-    rows += [_unpaired(name, base.cases[name], "missing", "not in NEW") for name in base.cases if name not in new.cases]
-    rows += [_unpaired(name, new.cases[name], "new", "not in BASE") for name in new.cases if name not in base.cases]
-    rows.sort(key=lambda r: (VERDICTS.index(r.verdict), -abs(math.log(r.ratio)) if r.ratio else 0.0, r.id))
-    return Comparison(base, new, rows, notes, list(mixed), calibration)
-
-
-# ---- what may be compared ----
+    notes = [f"mixed {kind}: {text}" for kind, lines in mixed.items() for text in _shortened(lines)]
+    notes += [f"{kind}: {text}" for kind, lines in found.items() if kind not in mixed for text in _shortened(lines)]
+    return calibration, notes, list(mixed)
 
 
 def _some(cases) -> str:
@@ -147,7 +167,7 @@ def _refusal(mixed: dict) -> str:
     return f"not comparable: {said}. Measure both sides alike, or pass --force-mixed to compare all the same"
 
 
-def _remarks(base: Side, new: Side, calibration: Calibration | None) -> list:
+def _remarks(base: Side, new: Side) -> list:
     out = []
     if base.tools != new.tools or len(base.tools) > 1:
         tools = f"BASE by {', '.join(base.tools)}, NEW by {', '.join(new.tools)}"
@@ -158,11 +178,13 @@ def _remarks(base: Side, new: Side, calibration: Calibration | None) -> list:
         unknown = [k for k in left if k in right and (left[k] is None) != (right[k] is None)]
         if unknown:
             out.append(f"{kind} not checked, one side does not know it: {', '.join(unknown)}")
+    return out + settings_remarks(base, new)
+
+
+def settings_remarks(base: Side, new: Side) -> list:
     left, right = base.facets.get("settings", {}), new.facets.get("settings", {})
     differ = [k for k in left if k in right and left[k] != right[k]]
-    if differ:
-        out.append(f"settings differ: {', '.join(_setting(k, left[k], right[k]) for k in differ)}")
-    return [*out, *_calibration_remarks(calibration)]
+    return [f"settings differ: {', '.join(_setting(k, left[k], right[k]) for k in differ)}"] if differ else []
 
 
 def _calibration_remarks(calibration: Calibration | None) -> list:
@@ -185,7 +207,7 @@ def _setting(name: str, a, b) -> str:
 # ---- verdicts ----
 
 
-def _unpaired(name: str, found: Found, verdict: str, detail: str) -> Row:
+def unpaired(name: str, found: Found, verdict: str, detail: str) -> Row:
     if found.status == "failed":
         detail += f"; failed: {found.reason}"
         verdict = "failed" if verdict == "new" else verdict
@@ -193,11 +215,11 @@ def _unpaired(name: str, found: Found, verdict: str, detail: str) -> Row:
         detail += f"; {found.status}: {found.reason}"
     row = Row(name, verdict, detail, found.unit, found.better)
     if found.status == "done":
-        setattr(row, "base" if verdict == "missing" else "new", _centre(found))
+        setattr(row, "base" if verdict == "missing" else "new", centre(found))
     return row
 
 
-def _centre(found: Found) -> float:
+def centre(found: Found) -> float:
     logs = [math.log(x) for x in map(median, found.launches)]
     return math.exp(sum(logs) / len(logs))
 
@@ -208,27 +230,30 @@ def _paired(base: Side, new: Side, both: list, thresholds, calibration) -> list:
         a, b = base.cases[name], new.cases[name]
         row = Row(name, "inconclusive", "", a.unit, a.better)
         rows.append(row)
-        _limits(row, thresholds, calibration)
-        row.notes += [
-            f"suspect in {label}: {'; '.join(f.suspect)}" for label, f in (("BASE", a), ("NEW", b)) if f.suspect
-        ]
+        set_limits(row, thresholds, calibration.detectable(name) if calibration else None)
+        note_suspects(row, a, b)
         if a.status != "done" or b.status != "done":
-            _not_measured(row, a, b)
+            not_measured(row, a, b)
             continue
         if (a.unit, a.better) != (b.unit, b.better):
             raise InputProblem(f"{name!r} is in {a.unit} in BASE and in {b.unit} in NEW: these cannot be compared")
-        row.resources = _resources(a, b, row.threshold)
+        row.resources = compare_resources(a, b, row.threshold)
         row.launches = (len(a.launches), len(b.launches))
         tested.append((row, _estimate(a, name, calibration), _estimate(b, name, calibration)))
     _test(tested)
     return rows
 
 
-def _limits(row: Row, thresholds, calibration) -> None:
+def note_suspects(row: Row, a: Found, b: Found) -> None:
+    for label, found in (("BASE", a), ("NEW", b)):
+        if found.suspect:
+            row.notes.append(f"suspect in {label}: {'; '.join(found.suspect)}")
+
+
+def set_limits(row: Row, thresholds, detectable: float | None) -> None:
     for pattern, value in thresholds:
         if pattern is None or fnmatchcase(row.id, pattern):
             row.threshold = value
-    detectable = calibration.detectable(row.id) if calibration else None
     row.margin = max(row.threshold, detectable or 0.0)
 
 
@@ -238,11 +263,11 @@ def _estimate(found: Found, name: str, calibration) -> tuple:
     return verdicts.side_estimate(found.launches, calibration.between(name), calibration.session(name))
 
 
-def _not_measured(row: Row, a: Found, b: Found) -> None:
+def not_measured(row: Row, a: Found, b: Found) -> None:
     if a.status == "done":
-        row.base = _centre(a)
+        row.base = centre(a)
     if b.status == "done":
-        row.new = _centre(b)
+        row.new = centre(b)
     said = [f"{label}: {f.reason}" for label, f in (("BASE", a), ("NEW", b)) if f.status != "done"]
     row.detail = f"both: {a.reason}" if len(said) == 2 and a.reason == b.reason else "; ".join(said)
     if "failed" in (a.status, b.status):
@@ -257,7 +282,19 @@ def _test(tested: list) -> None:
         return
     rows = [row for row, _, _ in tested]
     base, new = (verdicts.stack([t[i] for t in tested]) for i in (1, 2))
-    difference, low, high, p = verdicts.welch(base, new)
+    decide(rows, verdicts.welch(base, new), (base, new))
+    for i, row in enumerate(rows):
+        row.base, row.new = math.exp(base.mean[i]), math.exp(new.mean[i])
+        if row.p is None:
+            fewest = min(row.launches)
+            row.detail = "one launch" if fewest == 1 else f"{fewest} launches"
+            row.budget = verdicts.MIN_LAUNCHES
+
+
+def decide(rows: list, test: tuple, sides: tuple) -> None:
+    """Verdict, interval, q and budget of each row from `test` = (difference, low, high, p), NaN where there is none,
+    and the estimates that it came from: two sides, or one of pairs."""
+    difference, low, high, p = test
     q = verdicts.benjamini_hochberg(p)
     threshold = np.log1p([row.threshold for row in rows])
     margin = np.log1p([row.margin for row in rows])
@@ -266,16 +303,11 @@ def _test(tested: list) -> None:
     needed = np.zeros(len(rows))
     open_ = np.flatnonzero((said == "inconclusive") & ~np.isnan(p))
     if open_.size:
-        needed[open_] = verdicts.budget(
-            base.part(open_), new.part(open_), difference[open_], q, threshold[open_], margin[open_]
-        )
+        parts = tuple(side.part(open_) for side in sides)
+        needed[open_] = verdicts.budget(parts, difference[open_], q, threshold[open_], margin[open_])
     for i, row in enumerate(rows):
-        row.base, row.new = math.exp(base.mean[i]), math.exp(new.mean[i])
         row.ratio = math.exp(difference[i])
         if math.isnan(p[i]):
-            fewest = min(row.launches)
-            row.detail = "one launch" if fewest == 1 else f"{fewest} launches"
-            row.budget = verdicts.MIN_LAUNCHES
             continue
         row.low, row.high, row.p, row.q = (float(x) for x in (np.exp(low[i]), np.exp(high[i]), p[i], q[i]))
         row.verdict = str(said[i])
@@ -286,7 +318,7 @@ def _test(tested: list) -> None:
 # ---- resources ----
 
 
-def _resources(a: Found, b: Found, threshold: float) -> list:
+def compare_resources(a: Found, b: Found, threshold: float) -> list:
     """Only what both sides hold. Grew: by more than the threshold; registers, spills and binary size are exact, so any
     growth counts."""
     out = []

@@ -10,7 +10,7 @@ import gc
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from . import SCHEMA, foreign
@@ -79,6 +79,35 @@ def read_side(path) -> Side:
     if not side.cases:
         raise InputProblem(f"{path}: holds no case; give a result with at least one")
     return side
+
+
+def join(path: Path, launches: list, left_out: set) -> Side:
+    """One side of results that were read one by one. The launches of a case in `left_out`, (index, case), are not
+    taken; a case without any launch keeps the status of its first."""
+    side = Side(path)
+    for index, one in enumerate(launches):
+        side.files += one.files
+        side.tools += [tool for tool in one.tools if tool not in side.tools]
+        side.identity = side.identity or one.identity
+        side.inner += one.inner
+        _merge_facets(side, one.path, one.facets)
+        for name, found in one.cases.items():
+            if (index, name) not in left_out:
+                _merge_case(side, one.path, name, _copy(found))
+    for one in launches:
+        for name, found in one.cases.items():
+            side.cases.setdefault(name, found)
+    return side
+
+
+def _copy(found: Found) -> Found:
+    """What merging changes is the copy's own."""
+    return replace(
+        found,
+        launches=[*found.launches],
+        checks={**found.checks},
+        resources={label: [*values] for label, values in found.resources.items()},
+    )
 
 
 def _files(path: Path) -> list:

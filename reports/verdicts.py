@@ -1,4 +1,5 @@
-"""The statistics of `assay compare`, on arrays with one element a case. Formulas and reasons: docs/compare.md."""
+"""The statistics of `assay compare` and `assay duet`, on arrays with one element a case. Formulas and reasons:
+docs/compare.md, docs/duet.md."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ MOST_LAUNCHES = 1000  # a budget above this is not offered
 
 @dataclass
 class Estimate:
-    """Of one side: mean of logarithms, its variance and the degrees of freedom of that, NaN where nothing is known.
+    """Of one side, or of pairs: mean of logarithms, its variance and the degrees of freedom of that, NaN where nothing is known.
     For budgets: the variance of one launch, and what no launch reduces, between sessions."""
 
     mean: np.ndarray
@@ -78,16 +79,33 @@ def _sequential(units: int) -> float:
     return 1 + 3 / units * (1 - 6 / units) if units > 6 else 1.0
 
 
+def pair_estimate(ratios: list) -> tuple:
+    """The fields of Estimate of one case from the logarithms of the ratios of its pairs, 2 or more."""
+    count = len(ratios)
+    flat = min(ratios) == max(ratios)
+    mean = ratios[0] if flat else math.fsum(ratios) / count
+    spread = 0.0 if flat else math.fsum((d - mean) ** 2 for d in ratios) / (count - 1)
+    return mean, spread / count, count - 1.0, spread, 0.0, math.inf
+
+
 def stack(rows: list) -> Estimate:
     columns = np.array(rows, dtype=float).reshape(-1, 6).T
     return Estimate(*columns)
 
 
 def welch(base: Estimate, new: Estimate) -> tuple:
-    """(difference, low, high, p): Welch's t on the logarithms; p and interval are one test, so that the interval
-    excludes 0 exactly where p < 0.05. Without any spread p is 1 or 0 and stands as it is."""
-    difference = new.mean - base.mean
-    error, freedom = _pooled(base.variance, base.freedom, new.variance, new.freedom)
+    """(difference, low, high, p): Welch's t on the logarithms of two sides."""
+    return student(new.mean - base.mean, *_pooled((base.variance, base.freedom), (new.variance, new.freedom)))
+
+
+def paired(pairs: Estimate) -> tuple:
+    """(difference, low, high, p): one sample's t on the logarithms of the ratios of pairs."""
+    return student(pairs.mean, *_pooled((pairs.variance, pairs.freedom)))
+
+
+def student(difference, error, freedom) -> tuple:
+    """(difference, low, high, p): p and interval are one test, so that the interval excludes 0 exactly where p < 0.05.
+    Without any spread p is 1 or 0 and stands as it is."""
     with np.errstate(divide="ignore", invalid="ignore"):
         score = np.abs(difference) / error
         p = 2 * scipy_stats.t.sf(score, freedom)
@@ -107,11 +125,11 @@ def _at(side: Estimate, count: float) -> tuple:
     return total, np.where(total == 0, count - 1, freedom)
 
 
-def _pooled(variance_a, freedom_a, variance_b, freedom_b) -> tuple:
-    """Standard error and Welch-Satterthwaite degrees of freedom."""
-    total = variance_a + variance_b
+def _pooled(*parts) -> tuple:
+    """Standard error and Welch-Satterthwaite degrees of freedom of a sum of (variance, degrees of freedom)."""
+    total = sum(variance for variance, _ in parts)
     with np.errstate(divide="ignore", invalid="ignore"):
-        freedom = total**2 / (variance_a**2 / freedom_a + variance_b**2 / freedom_b)
+        freedom = total**2 / sum(variance**2 / freedom for variance, freedom in parts)
     return np.sqrt(total), np.where(total == 0, 1.0, freedom)
 
 
@@ -135,10 +153,10 @@ def judge(difference, low, high, q, threshold, margin, sign) -> np.ndarray:
     return np.where(same, "same", np.where(different, worse, "inconclusive"))
 
 
-def budget(base: Estimate, new: Estimate, difference, q, threshold, margin) -> np.ndarray:
-    """Launches a side after which the verdict falls with probability 0.8, if the effect is as estimated; 0 where more
-    than 1000 would be needed. One launch has the variance that was seen (or calibrated) here; what sessions differ by
-    stays."""
+def budget(sides: tuple, difference, q, threshold, margin) -> np.ndarray:
+    """Launches a side (of a single Estimate: pairs) after which the verdict falls with probability 0.8, if the effect
+    is as estimated; 0 where more than 1000 would be needed. One launch has the variance that was seen (or calibrated)
+    here; what sessions differ by stays."""
     counts = np.unique(np.geomspace(MIN_LAUNCHES, MOST_LAUNCHES, 60).round())
     needed = np.zeros(difference.shape)
     known = ~np.isnan(q)
@@ -146,7 +164,7 @@ def budget(base: Estimate, new: Estimate, difference, q, threshold, margin) -> n
     level = LEVEL * min(1.0, (rejected + 1) / tests)
     size = np.abs(difference)
     for count in counts:
-        error, freedom = _pooled(*_at(base, count), *_at(new, count))
+        error, freedom = _pooled(*(_at(side, count) for side in sides))
         certain = scipy_stats.t.ppf(POWER, freedom) * error
         same = size + scipy_stats.t.ppf(1 - LEVEL / 2, freedom) * error + certain <= margin
         other = (size >= threshold) & (scipy_stats.t.ppf(1 - level / 2, freedom) * error + certain <= size)

@@ -42,7 +42,7 @@ def test_stated_budget_decides_as_often_as_promised():
     first[1].mean[0] = first[0].mean[0] + 0.06
     limit = np.log1p([0.02])
     difference, _, _, p = verdicts.welch(*first)
-    needed = int(verdicts.budget(*first, difference, np.minimum(p, 1), limit, limit)[0])
+    needed = int(verdicts.budget(first, difference, np.minimum(p, 1), limit, limit)[0])
     spread = np.sqrt([e.per_launch[0] for e in first])
     trials = 500
     sides = [_side(rng.normal(m, s, (trials, needed, 1))) for m, s in zip((0.0, 0.06), spread, strict=True)]
