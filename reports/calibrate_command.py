@@ -1,16 +1,15 @@
-"""The command line of `assay calibrate`, and its study on disk: folder/duet-000/a, b and folder/calibrate.json."""
+"""The command line of `assay calibrate`."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-import time
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .errors import EnvironmentProblem, InputProblem
+from .compare_command import _print, _writable, _write
+from .errors import InputProblem
 
 NEEDS = ("numpy", "scipy")
 EPILOG = (
@@ -21,38 +20,6 @@ DEFAULTS = {  # by kind of device: duets, launch pairs, rounds a launch, injecte
     "cpu": (20, 16, 3, (0.05, 0.20)),
     "cuda": (10, 14, 1, (0.02, 0.05)),
 }
-MOST_THRESHOLD = 0.02  # compare's default
-
-
-@dataclass(frozen=True)
-class Settings:
-    device: str
-    pairs: int
-    rounds: int
-    seed: int
-    injected: tuple  # shares by the entries of ASSAY_INJECT
-    duets: int
-
-    def threshold(self, entry: int) -> float:
-        """Below what is injected: an estimate of a change just as large as the threshold passes every other time."""
-        return min(MOST_THRESHOLD, self.injected[entry - 1] / 2)
-
-    @property
-    def command(self) -> str:
-        shares = ",".join(f"{100 * share:.10g}%" for share in self.injected)
-        return (
-            f"assay calibrate --device {self.device} --duets {self.duets} --pairs {self.pairs} "
-            f"--rounds {self.rounds} --inject {shares} --seed {self.seed}"
-        )
-
-    @property
-    def inject_variable(self) -> str:
-        return ",".join(f"{share:.10f}" for share in self.injected)
-
-    @property
-    def fixed(self) -> dict:
-        """What must stay for a study to go on; duets may be added."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items() if k != "duets"}
 
 
 def add_parser(commands):
@@ -108,8 +75,9 @@ def duration(word: str | None) -> float | None:
     return int(match[1]) * {"ms": 1e-3, "s": 1, "m": 60, "h": 3600, "": 1}[match[2]]
 
 
-def settings_of(args) -> Settings:
+def settings_of(args):
     from .calibrate_cases import kind_of
+    from .calibrate_run import Settings
 
     duets, pairs, rounds, injected = DEFAULTS[kind_of(args.device)]
     seed = args.seed
@@ -125,142 +93,24 @@ def settings_of(args) -> Settings:
     )
 
 
-# ---- the study on disk ----
-
-
-def _open_folder(folder: Path, settings: Settings, cases) -> None:
-    """Makes the folder, or checks that the study in it is the one that was asked for."""
-    from .load import read_json
-
-    head = folder / "calibrate.json"
-    wanted = settings.fixed | {"cases": cases.all}
-    if head.exists():
-        have = read_json(head)
-        if not isinstance(have, dict):
-            raise InputProblem(f"{head}: is no study of assay calibrate; name another --folder")
-        differ = [key for key in wanted if have.get(key) != wanted[key]]
-        if differ:
-            said = ", ".join(f"{k} is {have.get(k)!r} there" if k != "cases" else "cases" for k in differ)
-            raise InputProblem(f"{folder}: holds a study with other settings ({said}); name another --folder")
-        return
-    if folder.is_dir() and any(folder.iterdir()):
-        raise InputProblem(f"{folder}: holds other files and no calibrate.json; name a new or empty --folder")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        head.write_text(json.dumps(wanted, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise EnvironmentProblem(f"{folder}: cannot be made ({error.strerror}); name another --folder") from None
-
-
-def duet_folder(folder: Path, number: int) -> Path:
-    return folder / f"duet-{number:03d}"
-
-
-def pairs_done(folder: Path, settings: Settings) -> list:
-    """Whole pairs by duet."""
-    out = []
-    for number in range(settings.duets):
-        home = duet_folder(folder, number)
-        files = ((home / side / f"{k:04d}.json" for side in "ab") for k in range(settings.pairs))
-        out.append(sum(all(f.is_file() for f in pair) for pair in files))
-    return out
-
-
-class TimeUp(Exception):
-    """Raised between two pairs."""
-
-
-class Clock:
-    """Progress on standard error, and the end of the time that was given. The longest pair so far must still fit."""
-
-    def __init__(self, settings: Settings, seconds: float | None, done: int):
-        self.total, self.done, self.seconds = settings.duets * settings.pairs, done, seconds
-        self.begin = self.last = time.monotonic()
-        self.measured, self.longest = 0, 0.0
-
-    def tick(self, new: bool) -> None:
-        now = time.monotonic()
-        if new:
-            self.done, self.measured = self.done + 1, self.measured + 1
-            self.longest = max(self.longest, now - self.last)
-        self.last, spent = now, now - self.begin
-        rate = spent / self.measured if self.measured else None
-        left = f", about {rate * (self.total - self.done) / 60:.0f} min left" if rate else ""
-        print(f"calibrate: pair {self.done} of {self.total}{left}", file=sys.stderr, flush=True)
-        if self.done < self.total and self.seconds is not None and spent + self.longest > self.seconds:
-            raise TimeUp
-
-
-def _run(command: str, folder: Path, settings: Settings, cases, clock: Clock) -> None:
-    from . import duet
-
-    common = {"ASSAY_ANONYMOUS": "1"}
-    a = duet.Side("unchanged", (command,), common | {"ASSAY_INJECT": "0,0"})
-    b = duet.Side("injected", (command,), common | {"ASSAY_INJECT": settings.inject_variable})
-    # Orders differ from duet to duet; inputs must not, or no launch could be compared with one of another duet: the
-    # seed that stands last holds.
-    options = ("--device", settings.device, "--rounds", str(settings.rounds), "--seed", str(settings.seed))
-    for number, done in enumerate(pairs_done(folder, settings)):
-        if done == settings.pairs:
-            continue
-        calls = iter([False])  # run_pairs reports before its first launch, then after each pair
-        duet.run_pairs(
-            a,
-            b,
-            duet_folder(folder, number),
-            settings.pairs,
-            cases=cases.all,
-            seed=settings.seed + number,
-            options=options,
-            progress=lambda *_, calls=calls: clock.tick(next(calls, True)),
-        )
-
-
-def read_sessions(folder: Path, settings: Settings) -> list:
-    from .calibrate_study import Session
-    from .duet import read_head
-    from .readers import read_side
-
-    out, binaries = [], set()
-    for number in range(settings.duets):
-        home = duet_folder(folder, number)
-        binaries |= {side.get("sha256") for side in read_head(home)["sides"]}
-        if len(binaries) > 1:
-            raise InputProblem(f"{home}: was measured with another binary than the duets before it; start anew")
-        session = Session(number, read_side(home / "a"), read_side(home / "b"))
-        for side in (session.a, session.b):
-            if side.files != settings.pairs:
-                raise InputProblem(
-                    f"{side.path}: holds {side.files} results, not {settings.pairs}; remove what is not of this study"
-                )
-            if side.identity is None or side.tools != ["assay"]:
-                raise InputProblem(f"{side.path}: holds results of another tool; remove them")
-            if side.inner:
-                raise InputProblem(f"{side.path}: its launches differ: {side.inner[0][1]}; measure them again alike")
-            if out and side.identity != out[0].a.identity:
-                raise InputProblem(f"{side.path}: was measured on another machine than {out[0].a.path}; start anew")
-        out.append(session)
-    return out
-
-
 # ---- the command ----
 
 
-def _offered(command: str, settings: Settings) -> list:
-    from .claims_run import _output
+def _offered(command: str, device: str) -> list:
+    from .claims_run import output_of
 
-    words = [command, "run", "--device", settings.device, "--suite", "synthetic,matmul,memcpy,launch"]
-    return _output([*words, "--benchmark_list_tests"]).split()
+    words = [command, "run", "--device", device, "--suite", "synthetic,matmul,memcpy,launch"]
+    return output_of([*words, "--benchmark_list_tests"]).split()
 
 
-def _target(args, sessions: list) -> tuple:
-    """(file, what stands in it)."""
+def _target(out: str | None, identity: dict) -> tuple:
+    """(file, what stands in it). Only the calibration of this machine is written over."""
     from .calibrate_output import machine_name
     from .calibration import folder, load_calibration
     from .load import read_json
 
-    identity = sessions[0].a.identity
-    path = Path(args.out) if args.out else folder() / f"{machine_name(identity)}.json"
+    path = Path(out) if out else folder() / f"{machine_name(identity)}.json"
+    _writable(str(path))
     if not path.exists():
         return path, None
     if load_calibration(path).machine != identity:
@@ -268,8 +118,7 @@ def _target(args, sessions: list) -> tuple:
     return path, read_json(path)
 
 
-def analyse(settings: Settings, cases, notes: list, old: dict | None, sessions: list) -> dict:
-    from .calibrate_cases import SIDE_BY_SIDE, STORED
+def _document(settings, cases, sessions: list, notes: list, old: dict | None) -> dict:
     from .calibrate_output import document, merged
     from .calibrate_study import side_by_side, stored
 
@@ -279,9 +128,10 @@ def analyse(settings: Settings, cases, notes: list, old: dict | None, sessions: 
         for name in cases.all
         if not session.measured(name)
     ]
+    aim = settings.aim(cases)
     tallies = {
-        "side_by_side": side_by_side(sessions, cases, settings.injected[0], settings.threshold(SIDE_BY_SIDE)),
-        "stored": stored(sessions, cases, settings.injected[1], settings.threshold(STORED), settings.pairs),
+        "side_by_side": side_by_side(sessions, cases, settings.injected[0], aim),
+        "stored": stored(sessions, cases, settings.injected[1], aim),
     }
     date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return merged(old, document(settings, sessions, cases, tallies, notes + left_out, date))
@@ -290,28 +140,29 @@ def analyse(settings: Settings, cases, notes: list, old: dict | None, sessions: 
 def run(args) -> int:
     from .calibrate_cases import cases_for
     from .calibrate_output import markdown, text
+    from .calibrate_run import Clock, TimeUp, measure, open_study, pairs_done, read_sessions
+    from .calibration import folder as stored_in
     from .claims_run import find_command
-    from .compare_command import _print, _writable, _write
 
     settings, seconds = settings_of(args), duration(args.time)
     folder = Path(args.folder or f"assay-calibrate-{settings.device}")
-    for target in (args.out, args.markdown):
-        if target:
-            _writable(target)
+    _writable(args.out or str(stored_in() / "any.json"))
+    if args.markdown:
+        _writable(args.markdown)
     command = find_command()
-    cases, missing = cases_for(settings.device, _offered(command, settings))
-    notes = [f"the plan of this binary lacks {name}" for name in missing]
-    _open_folder(folder, settings, cases)
+    cases, missing = cases_for(settings.device, _offered(command, settings.device))
+    open_study(folder, settings, cases)
     clock = Clock(settings, seconds, sum(pairs_done(folder, settings)))
     try:
-        _run(command, folder, settings, cases, clock)
+        measure(command, folder, settings, cases, clock)
     except TimeUp:
         said = f"{clock.done} of {clock.total} pairs are done; the same command goes on in {folder}"
         print(f"calibrate: the time is up: {said}", file=sys.stderr)
         return 4
     sessions = read_sessions(folder, settings)
-    path, old = _target(args, sessions)
-    found = analyse(settings, cases, notes, old, sessions)
+    path, old = _target(args.out, sessions[0].a.identity)
+    notes = [f"the plan of this binary lacks {name}" for name in missing]
+    found = _document(settings, cases, sessions, notes, old)
     _write(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
     if args.markdown and args.markdown != "-":
         _write(Path(args.markdown), markdown(found, settings.device))

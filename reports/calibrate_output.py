@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 import re
 
-from .calibrate_cases import SIDE_BY_SIDE, STORED
 from .calibrate_study import (
     AIM,
     LEAST_SESSIONS,
     Tally,
     binomial_interval,
-    least_side_by_side,
     pairs_for,
     spreads,
-    typical_spread,
+    typical_of,
     values_of,
 )
-from .calibration import FIELDS, OPTIONAL, SCHEMA
+from .calibration import FIELDS, OPTIONAL, SCHEMA, SESSION
 from .errors import visible
 
 NONE = "-"
@@ -58,20 +56,17 @@ def _kind(tally: Tally | None) -> dict | None:
     }
 
 
-def _values(spread, settings, tests: int) -> dict:
-    launches = settings.pairs
-    stored, paired = settings.threshold(STORED), settings.threshold(SIDE_BY_SIDE)
-    return values_of(spread, launches, tests, stored) | {
+def _values(spread, aim) -> dict:
+    return values_of(spread, aim) | {
         "pair_sd": None if spread.pair is None else math.sqrt(spread.pair[0]),
-        "side_by_side_effect": least_side_by_side(spread, launches, tests, paired),
-        "pairs_for_1_percent": pairs_for(spread, AIM, tests),
+        "pairs_for_1_percent": pairs_for(spread, AIM, aim.tests),
     }
 
 
 def document(settings, sessions: list, cases, tallies: dict, notes: list, date: str) -> dict:
     """One study, as the file that compare reads. Keys beside those of calibration.py are the study's own."""
-    by_case, tests = spreads(sessions, cases), len(cases.unchanged) + 1
-    overall = typical_spread([spread for name, spread in by_case.items() if name in cases.unchanged])
+    by_case, aim = spreads(sessions, cases), settings.aim(cases)
+    overall = _values(typical_of(by_case, cases), aim)
     study = {
         "date": date,
         "command": settings.command,
@@ -81,7 +76,7 @@ def document(settings, sessions: list, cases, tallies: dict, notes: list, date: 
         "seed": settings.seed,
         "notes": notes,
         "unchanged": list(cases.unchanged),
-        "overall": _values(overall, settings, tests),
+        "overall": overall,
         **{kind: _kind(tally) for kind, tally in tallies.items()},
     }
     return {
@@ -89,26 +84,28 @@ def document(settings, sessions: list, cases, tallies: dict, notes: list, date: 
         "machine": sessions[0].a.identity,
         "date": date,
         "command": settings.command,
-        "cases": {name: _values(spread, settings, tests) for name, spread in by_case.items()},
+        **{key: overall[key] for key in FIELDS + OPTIONAL},
+        "cases": {name: _values(spread, aim) for name, spread in by_case.items()},
         "studies": {settings.device: study},
-    } | {key: study["overall"][key] for key in FIELDS + OPTIONAL}
+    }
 
 
 def merged(old: dict | None, new: dict) -> dict:
-    """The studies of other devices of this machine stay. A case of no study gets the worst of them."""
+    """The studies of other devices of this machine stay. A case of no study gets the worst of their values."""
     if old is None:
         return new
     device = next(iter(new["studies"]))
     studies = {name: s for name, s in old.get("studies", {}).items() if name != device} | new["studies"]
     kept = {name: row for name, row in old["cases"].items() if not name.endswith(f"/dev:{device}")}
+    overall = [s["overall"] for s in studies.values()]
     worst = {}
-    for value, freedom in (("launch_sd", "degrees_of_freedom"), ("session_sd", "session_degrees_of_freedom")):
-        rows = [s["overall"] for s in studies.values() if s["overall"][value] is not None]
-        top = max(rows, key=lambda row, key=value: row[key], default=new)
-        worst |= {value: top[value], freedom: top[freedom]}
-    effects = [s["overall"]["detectable_effect"] for s in studies.values()]
-    worst["detectable_effect"] = None if None in effects else max(effects)
-    return new | {"studies": studies, "cases": kept | new["cases"]} | worst
+    for value, *freedom in (("launch_sd", "degrees_of_freedom"), SESSION):
+        row = max(overall, key=lambda row, value=value: row[value] or 0.0)
+        worst |= {key: row[key] for key in (value, *freedom)}
+    for key in ("detectable_effect", "side_by_side_effect"):
+        effects = [row[key] for row in overall]
+        worst[key] = None if None in effects else max(effects)
+    return new | worst | {"cases": kept | new["cases"], "studies": studies}
 
 
 # ---- for people ----

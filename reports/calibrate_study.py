@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from scipy import stats as scipy_stats
 
 from .calibrate_cases import SIDE_BY_SIDE, STORED, Cases
-from .calibration import Calibration
+from .calibration import FIELDS, OPTIONAL, Calibration
 from .compare import compare
+from .duet_judge import Pairs, judge_pairs
 from .readers import Side
 from .shape import median
 from .verdicts import LEVEL
@@ -28,9 +30,12 @@ LEAST_SESSIONS = 4  # two to judge, two others to calibrate with
 
 @dataclass(frozen=True)
 class Session:
+    """`a` and `b` hold all launches of a side; `pairs` the same launches one by one, as duet judges them."""
+
     number: int
     a: Side
     b: Side
+    pairs: Pairs | None = None
 
     def logs(self, side: str, case: str) -> np.ndarray | None:
         """Logarithms of the launch medians, or None where the case was not measured in every launch."""
@@ -143,8 +148,18 @@ def pairs_for(spread: Spread, effect: float, tests: int) -> int | None:
 # ---- a calibration ----
 
 
-def values_of(spread: Spread, launches: int, tests: int, threshold: float) -> dict:
-    """The keys that compare reads (calibration.FIELDS and OPTIONAL)."""
+@dataclass(frozen=True)
+class Aim:
+    """What least effects are stated for: launches a side, tests in one comparison, thresholds of the two kinds."""
+
+    launches: int
+    tests: int
+    side_by_side: float
+    stored: float
+
+
+def values_of(spread: Spread, aim: Aim) -> dict:
+    """The keys that compare and duet read (calibration.FIELDS and OPTIONAL)."""
 
     def root(part):
         return (None, None) if part is None else (math.sqrt(part[0]), part[1])
@@ -153,9 +168,10 @@ def values_of(spread: Spread, launches: int, tests: int, threshold: float) -> di
     return {
         "launch_sd": launch,
         "degrees_of_freedom": launch_freedom,
-        "detectable_effect": least_stored(spread, launches, tests, threshold),
+        "detectable_effect": least_stored(spread, aim.launches, aim.tests, aim.stored),
         "session_sd": session,
         "session_degrees_of_freedom": session_freedom,
+        "side_by_side_effect": least_side_by_side(spread, aim.launches, aim.tests, aim.side_by_side),
     }
 
 
@@ -165,15 +181,19 @@ def spreads(sessions: list, cases: Cases) -> dict:
     return {name: spread for name, spread in found.items() if spread.launch is not None}
 
 
-def calibration_of(sessions: list, cases: Cases, launches: int, threshold: float) -> Calibration:
-    by_case, tests = spreads(sessions, cases), len(cases.unchanged) + 1
-    overall = typical_spread([s for name, s in by_case.items() if name in cases.unchanged])
-    return Calibration(
-        Path("the other duets"),
-        sessions[0].a.identity,
-        values_of(overall, launches, tests, threshold),
-        {name: values_of(spread, launches, tests, threshold) for name, spread in by_case.items()},
-    )
+def typical_of(by_case: dict, cases: Cases) -> Spread:
+    return typical_spread([spread for name, spread in by_case.items() if name in cases.unchanged])
+
+
+def calibration_of(others: list, machine: dict, cases: Cases, aim: Aim) -> Calibration:
+    """From the sessions that are not judged. Fewer than two know nothing: then it is empty, and stands in the place of
+    one that is stored for this machine, which may have been made of the very sessions that are judged."""
+    path = Path("the other duets")
+    if len(others) < LEAST_SESSIONS - 2:
+        return Calibration(path, machine, dict.fromkeys(FIELDS + OPTIONAL), {})
+    by_case = spreads(others, cases)
+    values = {name: values_of(spread, aim) for name, spread in by_case.items()}
+    return Calibration(path, machine, values_of(typical_of(by_case, cases), aim), values)
 
 
 # ---- false alarms and detections ----
@@ -230,14 +250,27 @@ def _judged(tally: Tally, unchanged: list, slowed: list, where: tuple, judge) ->
         tally.count_slowed(row, where)
 
 
-def side_by_side(sessions: list, cases: Cases, injected: float, threshold: float, judge) -> Tally:
-    """`judge(session, names, threshold)` gives the rows of a duet's own verdict."""
-    tally = Tally(injected, threshold)
+def _judge_duet(session: Session, names: list, threshold: float, calibration: Calibration) -> list:
+    return judge_pairs(session.pairs, [(None, threshold)], calibration, names=names).rows
+
+
+def side_by_side(sessions: list, cases: Cases, injected: float, aim: Aim, judge=_judge_duet) -> Tally:
+    tally = Tally(injected, aim.side_by_side)
     for session in sessions:
-        unchanged = [name for name in cases.unchanged if session.measured(name)]
-        slowed = [name for name in cases.slowed[SIDE_BY_SIDE] if session.measured(name)]
-        _judged(tally, unchanged, slowed, (session.number, None), lambda names, s=session: judge(s, names, threshold))
+        others = [s for s in sessions if s is not session]
+        calibration = calibration_of(others, session.a.identity, cases, aim)
+        _judged(
+            tally,
+            [name for name in cases.unchanged if session.measured(name)],
+            [name for name in cases.slowed[SIDE_BY_SIDE] if session.measured(name)],
+            (session.number, None),
+            partial(_rows, judge, session, aim.side_by_side, calibration),
+        )
     return tally
+
+
+def _rows(judge, session: Session, threshold: float, calibration: Calibration, names: list) -> list:
+    return judge(session, names, threshold, calibration)
 
 
 def opposite(count: int) -> list:
@@ -245,28 +278,29 @@ def opposite(count: int) -> list:
     return [(i, (i + count // 2) % count) for i in range(count)]
 
 
-def stored(sessions: list, cases: Cases, injected: float, threshold: float, launches: int) -> Tally | None:
+def _judge_stored(base: Session, new: Session, threshold: float, calibration: Calibration, names: list) -> list:
+    return compare(only(base.a, names), only(new.b, names), [(None, threshold)], calibration).rows
+
+
+def stored(sessions: list, cases: Cases, injected: float, aim: Aim) -> Tally | None:
     """As `assay compare`, with a calibration from the sessions that are not judged. None with too few of them."""
     if len(sessions) < LEAST_SESSIONS:
         return None
-    tally = Tally(injected, threshold)
+    tally = Tally(injected, aim.stored)
     for i, j in opposite(len(sessions)):
         base, new = sessions[i], sessions[j]
         others = [s for k, s in enumerate(sessions) if k not in (i, j)]
-        calibration = calibration_of(others, cases, launches, threshold)
+        calibration = calibration_of(others, base.a.identity, cases, aim)
 
-        def measured(names, base=base, new=new):
+        def both(names, base=base, new=new):
             return [n for n in names if base.logs("a", n) is not None and new.logs("b", n) is not None]
-
-        def judge(names, base=base, new=new, calibration=calibration):
-            return compare(only(base.a, names), only(new.b, names), [(None, threshold)], calibration).rows
 
         _judged(
             tally,
-            measured(cases.unchanged),
-            measured(cases.slowed[STORED]),
+            both(cases.unchanged),
+            both(cases.slowed[STORED]),
             (base.number, new.number),
-            judge,
+            partial(_judge_stored, base, new, aim.stored, calibration),
         )
     return tally
 

@@ -16,6 +16,12 @@ from reports.errors import InputProblem
 from reports.readers import Found, Side
 
 PAIRS = 14
+
+
+def _aim(cases: Cases) -> study.Aim:
+    return study.Aim(PAIRS, len(cases.unchanged) + 1, 0.02, 0.02)
+
+
 MACHINE = {"cpu_model": "synthetic"}
 
 
@@ -109,7 +115,11 @@ def test_least_effect_is_found_in_95_of_100_trials(sd, threshold):
 def test_stated_pairs_find_one_percent():
     spread = study.Spread(pair=(0.02**2, 500))
     pairs = study.pairs_for(spread, 0.01, 11)
-    assert study.least_side_by_side(spread, pairs, 11, 1e-9) <= 0.01 < study.least_side_by_side(spread, pairs - 1, 11, 1e-9)
+    assert (
+        study.least_side_by_side(spread, pairs, 11, 1e-9)
+        <= 0.01
+        < study.least_side_by_side(spread, pairs - 1, 11, 1e-9)
+    )
     assert study.pairs_for(study.Spread(pair=(0.5**2, 500)), 0.01, 11) is None
     assert study.pairs_for(study.Spread(), 0.01, 11) is None
 
@@ -136,7 +146,7 @@ def test_stored_kind_has_few_false_alarms_and_finds_what_is_large():
     rng = np.random.default_rng(6)
     cases, alarms, comparisons, found, tried = _cases(10, 5), 0, 0, 0, 0
     for _ in range(5):
-        tally = study.stored(sessions_of(rng, cases, 20, slow=(0.05, 0.25)), cases, 0.25, 0.02, PAIRS)
+        tally = study.stored(sessions_of(rng, cases, 20, slow=(0.05, 0.25)), cases, 0.25, _aim(cases))
         alarms, comparisons = alarms + len(tally.alarms), comparisons + tally.comparisons
         found, tried = found + tally.found, tried + tally.tried
     assert comparisons == 5 * 200 and tried == 5 * 100
@@ -147,8 +157,8 @@ def test_stored_kind_has_few_false_alarms_and_finds_what_is_large():
 def test_stored_kind_needs_others_to_calibrate_with():
     cases = _cases(3)
     sessions = sessions_of(np.random.default_rng(7), cases, 4)
-    assert study.stored(sessions[:3], cases, 0.2, 0.02, PAIRS) is None
-    assert study.stored(sessions, cases, 0.2, 0.02, PAIRS).comparisons == 12
+    assert study.stored(sessions[:3], cases, 0.2, _aim(cases)) is None
+    assert study.stored(sessions, cases, 0.2, _aim(cases)).comparisons == 12
 
 
 def test_judged_sessions_are_not_in_their_own_calibration():
@@ -167,7 +177,7 @@ def test_judged_sessions_are_not_in_their_own_calibration():
 
     study.compare, saved = spy, study.compare
     try:
-        study.stored(sessions, cases, 0.2, 0.02, PAIRS)
+        study.stored(sessions, cases, 0.2, _aim(cases))
     finally:
         study.compare = saved
     # (0, 2) and (3, 0) leave session 0 out; the others hold it. Each judges its unchanged and its slowed case.
@@ -186,11 +196,11 @@ def test_alarms_and_misses_are_counted_by_verdict_and_q():
     }
     families = []
 
-    def judge(session, names, threshold):
+    def judge(session, names, threshold, _calibration):
         families.append((session.number, tuple(names), threshold))
         return [rows[name] for name in names]
 
-    tally = study.side_by_side(sessions, cases, 0.05, 0.02, judge)
+    tally = study.side_by_side(sessions, cases, 0.05, _aim(cases), judge)
     assert (tally.comparisons, len(tally.alarms), tally.inconclusive) == (6, 4, 2)
     assert (tally.tried, tally.found) == (4, 2)
     assert tally.trials["s1.0"][:2] == [2, 2] and tally.trials["s1.1"][:2] == [0, 2]
@@ -212,8 +222,10 @@ def test_failed_case_is_left_out_of_its_session():
     sessions[1].a.cases["s1.0"].launches.pop()
     assert sessions[0].why_not("u0") == "B: wrong at (3, 5)"
     assert not sessions[1].measured("s1.0") and "some launches" in sessions[1].why_not("s1.0")
-    tally = study.side_by_side(sessions, cases, 0.05, 0.02, lambda s, names, t: [verdict(n, 1.0, 0.5) for n in names])
-    assert (tally.comparisons, tally.tried) == (3, 1)
+    equal = study.side_by_side(
+        sessions, cases, 0.05, _aim(cases), lambda _s, names, *_: [verdict(n, 1.0, 0.5) for n in names]
+    )
+    assert (equal.comparisons, equal.tried) == (3, 1)
     assert study.spread_of(sessions, "u0", False).launch[1] == 2 * (PAIRS - 1)
 
 
@@ -230,8 +242,15 @@ def test_binomial_interval_leaves_a_fortieth_at_either_end():
 
 
 def test_cases_are_those_that_the_plan_offers():
-    wanted, _ = cases_for("cuda0", [f"{n}/dev:cuda0" for n in ("synthetic/spin/us:50/inject:1", "launch/graph/chain:64")] + ["synthetic/spin/us:50/inject:2/dev:cuda0"])
-    assert wanted.all == ["launch/graph/chain:64/dev:cuda0", *(f"synthetic/spin/us:50/inject:{k}/dev:cuda0" for k in (1, 2))]
+    wanted, _ = cases_for(
+        "cuda0",
+        [f"{n}/dev:cuda0" for n in ("synthetic/spin/us:50/inject:1", "launch/graph/chain:64")]
+        + ["synthetic/spin/us:50/inject:2/dev:cuda0"],
+    )
+    assert wanted.all == [
+        "launch/graph/chain:64/dev:cuda0",
+        *(f"synthetic/spin/us:50/inject:{k}/dev:cuda0" for k in (1, 2)),
+    ]
     assert set(wanted.slowed) == {SIDE_BY_SIDE, STORED}
     with pytest.raises(InputProblem, match="too few cases of cpu"):
         cases_for("cpu", [])
