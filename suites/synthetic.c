@@ -20,7 +20,7 @@ static const as_variant variants[] = {
     {.name = NULL},
 };
 
-/* stream: 4194304 = 4 MiB inside a usual last-level cache, 100663296 = 96 MiB beyond most; on a GPU 256 MiB and 1 GiB
+/* stream: 4194304 = 4 MiB inside a usual last-level cache, 100663296 = 96 MiB beyond most; on a GPU 192 MiB and 1 GiB
  * beyond its L2. */
 static const as_point points[] = {
     {AS_QUICK, "cpu", "spin", "us=50,200,1000;inject=0,1,2", 0},
@@ -28,7 +28,7 @@ static const as_point points[] = {
     {AS_QUICK, "cpu", "stream", "bytes=100663296;threads=all;inject=0,1,2", 1},
     {AS_QUICK, "cuda", "spin", "us=50,200,1000;inject=0,1,2", 0},
     {AS_QUICK, "cuda", "spin_all", "us=200;inject=0,1,2", 0},
-    {AS_QUICK, "cuda", "stream", "bytes=268435456,1073741824;inject=0,1,2", 0},
+    {AS_QUICK, "cuda", "stream", "bytes=201326592,1073741824;inject=0,1,2", 0},
     {.variants = NULL},
 };
 

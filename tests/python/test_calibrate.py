@@ -48,7 +48,7 @@ json.dump(result, open(out, "w"))
 
 
 def ids() -> list:
-    slowed = [f"synthetic/{name}/inject:{k}/dev:cpu" for name in SLOWED["cpu"] for k in (1, 2)]
+    slowed = [f"synthetic/{name}/inject:{k}/dev:cpu" for k, names in SLOWED["cpu"].items() for name in names]
     return [*(f"{name}/dev:cpu" for name in UNCHANGED["cpu"]), *slowed]
 
 

@@ -242,16 +242,11 @@ def test_binomial_interval_leaves_a_fortieth_at_either_end():
 
 
 def test_cases_are_those_that_the_plan_offers():
-    wanted, _ = cases_for(
-        "cuda0",
-        [f"{n}/dev:cuda0" for n in ("synthetic/spin/us:50/inject:1", "launch/graph/chain:64")]
-        + ["synthetic/spin/us:50/inject:2/dev:cuda0"],
-    )
-    assert wanted.all == [
-        "launch/graph/chain:64/dev:cuda0",
-        *(f"synthetic/spin/us:50/inject:{k}/dev:cuda0" for k in (1, 2)),
-    ]
+    slowed = [f"synthetic/spin/us:200/inject:{k}/dev:cuda0" for k in (1, 2)]
+    wanted, missing = cases_for("cuda0", ["launch/graph/chain:64/dev:cuda0", "launch/graph/dev:cuda0", *slowed])
+    assert wanted.all == ["launch/graph/chain:64/dev:cuda0", *slowed]
     assert set(wanted.slowed) == {SIDE_BY_SIDE, STORED}
+    assert "synthetic/spin/us:50/inject:1/dev:cuda0" in missing and not set(missing) & set(wanted.all)
     with pytest.raises(InputProblem, match="too few cases of cpu"):
         cases_for("cpu", [])
 
