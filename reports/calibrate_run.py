@@ -113,6 +113,8 @@ class Clock:
         if after_a_pair:
             self.done, self.measured = self.done + 1, self.measured + 1
             self.longest = max(self.longest, now - self.last)
+        elif self.measured:
+            return  # between two duets
         self.last, spent = now, now - self.begin
         left = f", about {self._minutes_left(spent):.0f} min left" if self.measured else ""
         print(f"calibrate: pair {self.done} of {self.total}{left}", file=sys.stderr, flush=True)

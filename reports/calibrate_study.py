@@ -124,7 +124,8 @@ def least_stored(spread: Spread, launches: int, tests: int, threshold: float) ->
         return None
     within, between = spread.launch[0] / launches, spread.session[0]
     total = 2 * (within + between)
-    divisor = 2 * (within**2 / (launches - 1) + between**2 / spread.session[1])
+    # Each side has its own launches; the spread of sessions is one estimate, and stands in the sum twice.
+    divisor = 2 * within**2 / (launches - 1) + (2 * between) ** 2 / spread.session[1]
     return _least(math.sqrt(total), total**2 / divisor if divisor > 0 else launches - 1, tests, threshold)
 
 

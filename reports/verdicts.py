@@ -42,7 +42,8 @@ def side_estimate(launches: list, between: tuple | None, session: tuple | None =
     beyond their launches, where the calibration knows it.
     """
     count = len(launches)
-    added = (0.0, math.inf) if session is None else (session[0] ** 2, session[1])
+    # Both sides use this one estimate: added up as if each had its own, its degrees of freedom would count twice.
+    added = (0.0, math.inf) if session is None else (session[0] ** 2, session[1] / 2)
     if count >= MIN_LAUNCHES:
         middles = [math.log(median(rounds)) for rounds in launches]
         # Equal launches have no spread at all, not that of rounding.
