@@ -105,7 +105,13 @@ as_status as_bench_prepare(as_bench *b, as_workshop *w, as_error *e) {
     b->call = calloc((size_t)b->copies, sizeof *b->call);
     b->operand = calloc((size_t)b->copies * AS_MAX_OPERANDS, sizeof *b->operand);
     as_team *team = NULL;
+    void *extra = NULL;
     as_status s = b->call && b->operand ? team_for(w, &b->params, &team, e) : as_fail(e, AS_ENOMEM, "out of memory");
+    if (s == AS_OK)
+        s = w->device.driver->alloc(&w->device, AS_MEM_PINNED, AS_MAX_EXTRA * sizeof *b->extra, &extra, e);
+    b->extra = extra;
+    for (int i = 0; s == AS_OK && i < AS_MAX_EXTRA; i++)
+        b->extra[i] = 0;
     for (int copy = 0; copy < b->copies && s == AS_OK; copy++)
         s = make_copy(b, w, copy, team, e);
     if (s == AS_OK)
@@ -132,8 +138,11 @@ void as_bench_release(as_bench *b, as_workshop *w) {
             else if (p)
                 driver->release(&w->device, b->work.operand[i].memory, p);
         }
+    if (b->extra)
+        driver->release(&w->device, AS_MEM_PINNED, b->extra);
     free(b->call);
     free(b->operand);
+    b->extra = NULL;
     b->call = NULL;
     b->operand = NULL;
     b->graph = NULL;

@@ -31,7 +31,7 @@ typedef struct as_bench {
     int next;       /* copy that the next operation takes: goes on from sample to sample */
     as_call *call;  /* one a copy */
     void **operand; /* copies x AS_MAX_OPERANDS */
-    double extra[AS_MAX_EXTRA];
+    double *extra;  /* AS_MAX_EXTRA values, in memory that device and host both write to */
     as_graph graph; /* AS_CAPTURE: `graph_batch` operations captured at warm-up; NULL before */
     int64_t graph_batch;
     double op_ns; /* estimate from warm-up */

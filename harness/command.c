@@ -116,6 +116,9 @@ static int in_python(const as_registry *registry, int argc, char **argv) {
     return fail(&e, NULL);
 }
 
+/* `git bisect run` reads 1 to 127 as a verdict on the commit, and stops at 128 and above. */
+static int bisect(const as_registry *registry, int argc, char **argv) { return 128 + in_python(registry, argc, argv); }
+
 static int worker(const as_registry *registry, int argc, char **argv) {
     (void)argc, (void)argv;
     return as_worker_main(registry);
@@ -137,6 +140,8 @@ static const struct command {
     {"report", "make an HTML report of results: assay report RESULT... -o DIR [--lang zh]", in_python},
     {"validate", "check results against the schema and recompute their figures", in_python},
     {"compare", "slower, faster, same or inconclusive, case by case: assay compare BASE NEW", in_python},
+    {"duet", "two builds side by side, launches in turns: assay duet A B", in_python},
+    {"bisect", "find the commit that made it slower: git bisect run assay bisect --build COMMAND", bisect},
     {"calibrate", "how small a change this machine lets compare and duet see, by a study of known ones", in_python},
     {"claims", "judge written claims: assay claims FILE RESULT...", in_python},
     {"__worker", NULL, worker},

@@ -97,7 +97,34 @@ static void add_metric(json_t *list, const char *name, const char *unit, const c
                                               real_or_null(high), "formula", formula));
 }
 
-static json_t *metrics(const as_figures *f) {
+/* Median over all rounds; NAN where there is none. */
+static double series_median(const json_t *rounds) {
+    size_t i, j, n = 0;
+    json_t *round, *v;
+    json_array_foreach(rounds, i, round) n += json_array_size(round);
+    double *x = malloc(sizeof *x * (n + 1)), median = NAN;
+    n = 0;
+    if (x)
+        json_array_foreach(rounds, i, round) json_array_foreach(round, j, v) x[n++] = (double)json_integer_value(v);
+    if (n > 0)
+        median = as_stats_median(x, n);
+    free(x);
+    return median;
+}
+
+static void extra_metrics(json_t *list, const as_case *k, const as_outcome *o) {
+    for (int i = 0; i < AS_MAX_EXTRA && k->variant->extra[i].name; i++) {
+        const as_extra_series *x = &k->variant->extra[i];
+        char name[64];
+        snprintf(name, sizeof name, "%s_per_item", x->name);
+        if (x->per_item && k->work.items > 0)
+            add_metric(list, name, x->unit, x->higher_is_better ? "higher" : "lower",
+                       series_median(json_object_get(o->extra, x->name)) / k->work.items, NAN, NAN,
+                       "median of the series / items");
+    }
+}
+
+static json_t *metrics(const as_case *k, const as_outcome *o, const as_figures *f) {
     json_t *list = json_array();
     const as_interval t = f->time;
     const double down = t.value / t.high, up = t.value / t.low; /* a rate's ends, relative to its value */
@@ -108,6 +135,7 @@ static json_t *metrics(const as_figures *f) {
                "(bytes_read + bytes_written) / time");
     add_metric(list, "time_per_item", "ns", "lower", f->per_item_ns, f->per_item_ns / up, f->per_item_ns / down,
                "time / items");
+    extra_metrics(list, k, o);
     return list;
 }
 
@@ -148,18 +176,18 @@ json_t *as_record_case(const as_run_state *s, int c) {
     const as_figures f = as_case_figures(s, c);
     json_t *reasons = json_array();
     const char *validity = as_case_validity(s, c, &f, reasons);
-    json_t *row =
-        json_pack("{s:s, s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:o, s:i, s:o, s:o, s:{s:s, s:o}, s:o, s:O, s:o, s:o, s:o, "
-                  "s:[], s:{}, "
-                  "s:{s:f, s:f, s:f, s:b, s:i}}",
-                  "id", k->id, "suite", k->suite->name, "variant", k->variant->name, "device", "name", k->device->name,
-                  "kind", k->device->driver->kind, "parameters", parameters(&k->params), "status",
-                  as_case_status_name(o->status), "reason", o->reason[0] ? json_string(o->reason) : json_null(),
-                  "priority", k->priority, "work", work(&k->work), "verification", verification(o), "validity",
-                  "status", validity, "reasons", reasons, "statistics", done ? statistics(o, &f) : json_null(),
-                  "rounds", o->rounds, "series", series(k, o), "metrics", done ? metrics(&f) : json_array(), "ceiling",
-                  ceiling(s, &f), "parts", "telemetry", "cost", "prepare_ns", o->prepare_ns, "verify_ns", o->verify_ns,
-                  "warmup_ns", o->warmup_ns, "warm", (int)(o->n_rounds > 0 && o->warm), "copies", k->copies);
+    json_t *row = json_pack(
+        "{s:s, s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:o, s:i, s:o, s:o, s:{s:s, s:o}, s:o, s:O, s:o, s:o, s:o, "
+        "s:[], s:{}, "
+        "s:{s:f, s:f, s:f, s:b, s:i}}",
+        "id", k->id, "suite", k->suite->name, "variant", k->variant->name, "device", "name", k->device->name, "kind",
+        k->device->driver->kind, "parameters", parameters(&k->params), "status", as_case_status_name(o->status),
+        "reason", o->reason[0] ? json_string(o->reason) : json_null(), "priority", k->priority, "work", work(&k->work),
+        "verification", verification(o), "validity", "status", validity, "reasons", reasons, "statistics",
+        done ? statistics(o, &f) : json_null(), "rounds", o->rounds, "series", series(k, o), "metrics",
+        done ? metrics(k, o, &f) : json_array(), "ceiling", ceiling(s, &f), "parts", "telemetry", "cost", "prepare_ns",
+        o->prepare_ns, "verify_ns", o->verify_ns, "warmup_ns", o->warmup_ns, "warm", (int)(o->n_rounds > 0 && o->warm),
+        "copies", k->copies);
     if (row && k->ceiling)
         add_rate(row, k, done ? &f : &(as_figures){.time = {NAN, NAN, NAN, NAN, 0}, .fastest_ns = NAN});
     return row;

@@ -21,6 +21,8 @@ const char *as_dtype_name(as_dtype t) {
     case AS_I8: return "i8";
     case AS_U8: return "u8";
     case AS_U32: return "u32";
+    case AS_I32: return "i32";
+    case AS_TF32: return "tf32";
     }
     return "unknown";
 }
@@ -68,7 +70,7 @@ ALWAYS_INLINE void philox_words(uint32_t *restrict out, uint64_t first, uint64_t
 /* Elements of one chunk (BLOCKS blocks) from its words; with constant arguments one plain loop remains. */
 ALWAYS_INLINE void convert(void *restrict out, const uint32_t *restrict words, as_dtype type, as_dist dist) {
     const bool normal = dist == AS_NORMAL;
-    const bool direct = !normal && (type == AS_I8 || type == AS_U8 || type == AS_U32);
+    const bool direct = !normal && as_rng_is_integer(type);
     const int count = normal ? WORDS / 2 : WORDS;
     for (int i = 0; i < count; i++) {
         uint64_t bits;
@@ -111,6 +113,8 @@ ALWAYS_INLINE void make_chunk(void *out, as_dtype type, as_dist dist, uint64_t f
         CASE(AS_I8);
         CASE(AS_U8);
         CASE(AS_U32);
+        CASE(AS_I32);
+        CASE(AS_TF32);
     }
 #undef CASE
 }

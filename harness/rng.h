@@ -25,8 +25,8 @@
 extern "C" {
 #endif
 
-/* Element types of operands. */
-typedef enum as_dtype { AS_F32, AS_F64, AS_BF16, AS_F16, AS_F8E4M3, AS_I8, AS_U8, AS_U32 } as_dtype;
+/* Element types of operands. AS_TF32 is stored as an f32 whose low 13 bits of the fraction are 0. */
+typedef enum as_dtype { AS_F32, AS_F64, AS_BF16, AS_F16, AS_F8E4M3, AS_I8, AS_U8, AS_U32, AS_I32, AS_TF32 } as_dtype;
 
 /* Distribution of a seeded input.
  * AS_NORMAL: near-normal, a sum of 15 independent uniforms: 12 of one bit (variance 1/4 each) and three of
@@ -36,7 +36,7 @@ typedef enum as_dtype { AS_F32, AS_F64, AS_BF16, AS_F16, AS_F8E4M3, AS_I8, AS_U8
  * AS_BITS: raw bits, for copies: as floats they may be NaN.
  * AS_ZEROS: counters and accumulators that are inputs of an effect check.
  * The narrow floats are the f32 value rounded to nearest even. Integers: AS_NORMAL has standard deviation 28
- * around 0 (i8) or 128 (u8), and 2^28 around 2^31 (u32); AS_UNIFORM covers the type's whole range evenly. */
+ * around 0 (i8) or 128 (u8), and 2^28 around 2^31 (u32) or 0 (i32); AS_UNIFORM covers the type's whole range evenly. */
 typedef enum as_dist { AS_NORMAL, AS_UNIFORM, AS_BITS, AS_ZEROS } as_dist;
 
 typedef struct as_philox {
@@ -109,6 +109,12 @@ static inline AS_HD uint32_t as_bf16_round(uint32_t f32) {
         return (f32 >> 16) | 0x40u;
     return (f32 + 0x7FFFu + ((f32 >> 16) & 1u)) >> 16;
 }
+/* To 10 bits of fraction, as f32 bits; overflows to infinity. */
+static inline AS_HD uint32_t as_tf32_round(uint32_t f32) {
+    if ((f32 & 0x7FFFFFFFu) > 0x7F800000u)
+        return (f32 | 0x400000u) & ~0x1FFFu;
+    return (f32 + 0xFFFu + ((f32 >> 13) & 1u)) & ~0x1FFFu;
+}
 static inline AS_HD uint32_t as_f16_round(uint32_t f32) {
     const uint32_t magnitude = f32 & 0x7FFFFFFFu;
     uint32_t bits = as_f32_round_narrow(magnitude, 10, 15);
@@ -179,20 +185,29 @@ static inline AS_HD uint64_t as_rng_value_bits(as_dtype type, as_dist dist, int3
     case AS_I8: return (uint8_t)as_rng_shift_even(n * 28, 21); /* |n| * 28 < 2^28; |result| <= 126 */
     case AS_U8: return (uint8_t)(as_rng_shift_even(n * 28, 21) + 128);
     case AS_U32: return (uint32_t)n * 128u + 0x80000000u;
+    case AS_I32: return (uint32_t)n * 128u;
+    case AS_TF32: return as_tf32_round(as_f32_bits(value));
     }
     return 0;
 }
 /* The bits of an AS_UNIFORM element of an integer type from its word. */
 static inline AS_HD uint32_t as_rng_word_bits(as_dtype type, uint32_t word) {
-    return type == AS_U32 ? word : type == AS_U8 ? word >> 24 : (word >> 24) ^ 0x80u;
+    return type == AS_U32   ? word
+           : type == AS_I32 ? word ^ 0x80000000u
+           : type == AS_U8  ? word >> 24
+                            : (word >> 24) ^ 0x80u;
+}
+/* Types whose AS_UNIFORM elements come from the word itself. */
+static inline AS_HD int as_rng_is_integer(as_dtype type) {
+    return type == AS_I8 || type == AS_U8 || type == AS_U32 || type == AS_I32;
 }
 
 /* Bytes of one element: 1, 2, 4 or 8. */
 static inline AS_HD uint32_t as_rng_type_bytes(as_dtype type) {
-    return type == AS_F64                        ? 8u
-           : (type == AS_F32 || type == AS_U32)  ? 4u
-           : (type == AS_BF16 || type == AS_F16) ? 2u
-                                                 : 1u;
+    return type == AS_F64                                                                       ? 8u
+           : (type == AS_F32 || type == AS_U32 || type == AS_I32 || type == AS_TF32) ? 4u
+           : (type == AS_BF16 || type == AS_F16)                                                ? 2u
+                                                                                                : 1u;
 }
 
 /* Element `index` of stream (seed, key): its bits in the low bytes, the rest 0. One Philox block a call: the
@@ -208,7 +223,7 @@ static inline AS_HD uint64_t as_rng_element_bits(as_dtype type, as_dist dist, ui
     }
     if (dist == AS_UNIFORM) {
         const uint32_t word = as_rng_block(index >> 2, seed, key).v[index & 3];
-        if (type == AS_I8 || type == AS_U8 || type == AS_U32)
+        if (as_rng_is_integer(type))
             return as_rng_word_bits(type, word);
         return as_rng_value_bits(type, dist, as_rng_uniform_q23(word));
     }
@@ -222,7 +237,7 @@ static inline AS_HD uint64_t as_rng_element_bits(as_dtype type, as_dist dist, ui
 }
 
 size_t as_dtype_bytes(as_dtype t);
-const char *as_dtype_name(as_dtype t); /* "f32", "f64", "bf16", "f16", "f8e4m3", "i8", "u8", "u32" */
+const char *as_dtype_name(as_dtype t); /* "f32", "f64", "bf16", "f16", "f8e4m3", "i8", "u8", "u32", "i32", "tf32" */
 
 /* Writes elements [first, first + count) of stream `key` to `out` (out[0] is element `first`). Allocates nothing. */
 void as_rng_fill(void *out, as_dtype type, as_dist dist, uint64_t first, uint64_t count, uint64_t seed, uint32_t key);

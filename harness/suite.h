@@ -85,7 +85,8 @@ typedef struct as_call {
     void *state;               /* what the variant's prepare made; NULL without one */
     uint64_t *counter;         /* effect checks: device (or host) counter that the twin adds 1 to for each execution;
                                   NULL when timed: then the empty kernel itself runs */
-    double *extra;             /* values of the variant's extra series, filled by run; batch is then 1 */
+    double *extra;             /* values of the variant's extra series, filled by run or, on a device, by its kernels
+                                  (page-locked memory); of one operation: batch is then 1 */
 } as_call;
 
 /* Runs one operation: on cpu to completion, on a device issued to call->stream. No allocation, no I/O. */
@@ -94,6 +95,7 @@ typedef as_status (*as_run_fn)(const as_call *call, as_error *e);
 typedef struct as_extra_series {
     const char *name, *unit;
     bool higher_is_better;
+    bool per_item; /* the metrics show its median over items, too: <name>_per_item */
 } as_extra_series;
 
 typedef enum as_variant_flags {

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whole output by the host where that is cheap: up to 512 x 512 x 512 and ragged shapes. */
+/* Whole output by the host where that is cheap: up to 512 x 512 x 512 and ragged shapes, and up to 32 MiB of doubles. */
 static const double whole_flops = 3e8;
-enum { SAMPLED_ROWS = 64, CROSS_ROWS = 8 };
+enum { SAMPLED_ROWS = 64, CROSS_ROWS = 8, WHOLE_ELEMENTS = 4 << 20 };
 
 void as_reference_cache_free(as_reference_cache *c) {
     free(c->rows);
@@ -138,7 +138,9 @@ static as_status cross_check(as_bench *b, uint64_t seed, const double *expected,
     return s;
 }
 
-static bool whole_by_host(const as_work *work) { return work->flops <= whole_flops || work->rows <= SAMPLED_ROWS; }
+static bool whole_by_host(const as_work *work) {
+    return (work->flops <= whole_flops && work->rows * work->columns <= WHOLE_ELEMENTS) || work->rows <= SAMPLED_ROWS;
+}
 
 static bool on_device(const as_bench *b, const as_workshop *w) {
     return !whole_by_host(&b->work) && b->suite->device_reference &&
@@ -192,11 +194,13 @@ static void reference_key(const as_bench *b, const as_workshop *w, char key[AS_I
 
 static double to_double(const void *p, as_dtype type, int64_t i) {
     switch (type) {
-    case AS_F32: return ((const float *)p)[i];
+    case AS_F32:
+    case AS_TF32: return ((const float *)p)[i];
     case AS_F64: return ((const double *)p)[i];
     case AS_I8: return ((const int8_t *)p)[i];
     case AS_U8: return ((const uint8_t *)p)[i];
     case AS_U32: return ((const uint32_t *)p)[i];
+    case AS_I32: return ((const int32_t *)p)[i];
     case AS_BF16: {
         const uint32_t bits = (uint32_t)((const uint16_t *)p)[i] << 16;
         float f;

@@ -99,3 +99,28 @@ as_stream_copy_fn as_stream_copy_temporal(as_isa isa) {
 as_stream_copy_fn as_stream_copy_nt(as_isa isa) {
     return isa == AS_ISA_AVX512 ? stream_avx512 : isa == AS_ISA_AVX2 ? stream_avx2 : stream_base;
 }
+
+/* The compiler sees plain loops; the asm keeps it from making a call of memset out of the first. */
+#define DEFINE_FILL_TRIAD(suffix, target)                                                                              \
+    target static void fill_##suffix(uint32_t *to, uint32_t value, size_t count) {                                     \
+        __asm__ volatile("" : "+r"(value));                                                                            \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            to[i] = value;                                                                                             \
+    }                                                                                                                  \
+    target static void triad_##suffix(float *restrict a, const float *restrict b, const float *restrict c,             \
+                                      size_t count) {                                                                  \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            a[i] = b[i] + 3 * c[i];                                                                                    \
+    }
+
+DEFINE_FILL_TRIAD(base, )
+DEFINE_FILL_TRIAD(avx2, AS_TARGET_AVX2)
+DEFINE_FILL_TRIAD(avx512, AS_TARGET_AVX512)
+
+as_stream_fill_fn as_stream_fill(as_isa isa) {
+    return isa == AS_ISA_AVX512 ? fill_avx512 : isa == AS_ISA_AVX2 ? fill_avx2 : fill_base;
+}
+
+as_stream_triad_fn as_stream_triad(as_isa isa) {
+    return isa == AS_ISA_AVX512 ? triad_avx512 : isa == AS_ISA_AVX2 ? triad_avx2 : triad_base;
+}

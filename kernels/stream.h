@@ -15,3 +15,11 @@ typedef uint32_t (*as_stream_sum_fn)(const void *from, size_t bytes, int64_t pas
 as_stream_copy_fn as_stream_copy_nt(as_isa isa); /* non-temporal stores, complete (fenced) on return */
 as_stream_copy_fn as_stream_copy_temporal(as_isa isa);
 as_stream_sum_fn as_stream_sum(as_isa isa);
+
+/* Stores `value` in `count` words. */
+typedef void (*as_stream_fill_fn)(uint32_t *to, uint32_t value, size_t count);
+/* a[i] = b[i] + 3 c[i]; with a joined multiply-add where the instruction set has one. */
+typedef void (*as_stream_triad_fn)(float *a, const float *b, const float *c, size_t count);
+
+as_stream_fill_fn as_stream_fill(as_isa isa);
+as_stream_triad_fn as_stream_triad(as_isa isa);

@@ -6,7 +6,9 @@
  *   AS_<OP>_<KIND>_STATE    the same and ..._prepare_<kind>, ..._finish_<kind>
  *   AS_<OP>_<KIND>_LIBRARY  the same and ..._available_<kind>: AS_EABSENT where the machine lacks what it needs
  *
- * Rows with extra series end in them: X(operation, variant, flags, summary, {"name", "unit", false}, ...). */
+ * Rows with extra series end in them: X(operation, variant, flags, summary, {"name", "unit", false}, ...):
+ *
+ *   AS_<OP>_CUDA_SERIES     the run hook, AS_<OP>_CUDA_EXTRA the hooks of _STATE */
 #pragma once
 
 #include "../harness/suite.h"
@@ -40,5 +42,9 @@
 #define AS_ROW_CUDA(op, variant, flags, summary) {AS_RUN_ROW(cuda, op, variant, flags, summary)},
 #define AS_ROW_CUDA_STATE(op, variant, flags, summary) {AS_STATE_ROW(cuda, op, variant, flags, summary)},
 #define AS_ROW_CUDA_LIBRARY(op, variant, flags, summary) {AS_LIBRARY_ROW(cuda, op, variant, flags, summary)},
+#define AS_ROW_CUDA_SERIES(op, variant, flags, summary, ...)                                                           \
+    {AS_RUN_ROW(cuda, op, variant, flags, summary), .extra = {__VA_ARGS__}},
+#define AS_ROW_CPU_EXTRA(op, variant, flags, summary, ...)                                                             \
+    {AS_STATE_ROW(cpu, op, variant, flags, summary), .extra = {__VA_ARGS__}},
 #define AS_ROW_CUDA_EXTRA(op, variant, flags, summary, ...)                                                            \
     {AS_STATE_ROW(cuda, op, variant, flags, summary), .extra = {__VA_ARGS__}},

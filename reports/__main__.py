@@ -1,7 +1,8 @@
 """python -m reports COMMAND: see --help. Exit codes: 0 well, 1 a check failed, 2 bad input, 3 environment, 4 open.
 
 A command is a module with add_parser(commands) -> parser, run(args) -> exit code, and NEEDS, the modules that it
-imports beyond the standard library; they are imported only when the command runs.
+imports beyond the standard library; they are imported only when the command runs. A module may have PROBLEM, which is
+added to the codes 2 and 3 (bisect: what `git bisect run` must not take for a verdict).
 """
 
 from __future__ import annotations
@@ -10,10 +11,26 @@ import argparse
 import importlib
 import sys
 
-from . import calibrate_command, claims_command, compare_command, report_command, validate_command
+from . import (
+    bisect_command,
+    calibrate_command,
+    claims_command,
+    compare_command,
+    duet_command,
+    report_command,
+    validate_command,
+)
 from .errors import EnvironmentProblem, InputProblem, one_line
 
-COMMANDS = (report_command, validate_command, claims_command, compare_command, calibrate_command)
+COMMANDS = (
+    report_command,
+    validate_command,
+    claims_command,
+    compare_command,
+    duet_command,
+    bisect_command,
+    calibrate_command,
+)
 
 
 def _require(modules) -> None:
@@ -35,21 +52,25 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="assay", description="Reports on assay.result/1 files (.json or .json.gz).")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in COMMANDS:
-        module.add_parser(commands).set_defaults(module=module)
+        one = module.add_parser(commands)
+        one.set_defaults(module=module, parser=one)
     return top
 
 
 def main(argv=None) -> int:
-    args = parser().parse_args(argv)
+    args, unknown = parser().parse_known_args(argv)
+    if unknown:
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    added = getattr(args.module, "PROBLEM", 0)
     try:
         _require(args.module.NEEDS)
         return args.module.run(args)
     except InputProblem as problem:
         print(f"assay {args.command}: {one_line(problem)}", file=sys.stderr)
-        return 2
+        return added + 2
     except EnvironmentProblem as problem:
         print(f"assay {args.command}: {one_line(problem)}", file=sys.stderr)
-        return 3
+        return added + 3
 
 
 if __name__ == "__main__":

@@ -291,20 +291,20 @@ def _test(tested: list) -> None:
             row.budget = verdicts.MIN_LAUNCHES
 
 
-def decide(rows: list, test: tuple, sides: tuple) -> None:
+def decide(rows: list, test: tuple, sides: tuple, most_p: float = 1.0) -> None:
     """Verdict, interval, q and budget of each row from `test` = (difference, low, high, p), NaN where there is none,
-    and the estimates that it came from: two sides, or one of pairs."""
+    and the estimates that it came from: two sides, or one of pairs. A change needs p <= most_p beside its q."""
     difference, low, high, p = test
     q = verdicts.benjamini_hochberg(p)
     threshold = np.log1p([row.threshold for row in rows])
     margin = np.log1p([row.margin for row in rows])
     sign = np.array([1.0 if row.better == "lower" else -1.0 for row in rows])
-    said = verdicts.judge(difference, low, high, q, threshold, margin, sign)
+    said = verdicts.judge(difference, low, high, (q <= verdicts.LEVEL) & (p <= most_p), threshold, margin, sign)
     needed = np.zeros(len(rows))
     open_ = np.flatnonzero((said == "inconclusive") & ~np.isnan(p))
     if open_.size:
         parts = tuple(side.part(open_) for side in sides)
-        needed[open_] = verdicts.budget(parts, difference[open_], q, threshold[open_], margin[open_])
+        needed[open_] = verdicts.budget(parts, difference[open_], q, threshold[open_], margin[open_], most_p)
     for i, row in enumerate(rows):
         row.ratio = math.exp(difference[i])
         if math.isnan(p[i]):

@@ -9,6 +9,7 @@ from pathlib import Path
 from .errors import EnvironmentProblem, InputProblem
 
 NEEDS = ("numpy", "scipy")
+FORMS = ("markdown", "json", "junit")
 EPILOG = (
     "exit codes: 0 all the same or faster (what is undecided is counted in a warning); 1 a case is slower, or failed "
     "in NEW alone; 2 malformed, or not comparable; 3 the environment; 4 undecided or missing cases under --strict"
@@ -20,24 +21,29 @@ def add_parser(commands):
     for name in ("base", "new"):
         text = "result, or folder of launches: of Assay, Google Benchmark, nvbench or hyperfine; .json or .json.gz"
         compare.add_argument(name, metavar=name.upper(), help=text)
-    compare.add_argument(
+    add_common(compare)
+    compare.add_argument("--fail-on-resources", action="store_true", help="exit 1 where memory, registers ... grew")
+    return compare
+
+
+def add_common(parser) -> None:
+    """What duet takes too."""
+    parser.add_argument(
         "--threshold",
         action="append",
         default=[],
         metavar="[PATTERN=]PERCENT",
         help="least change that counts (default 2%%); for ids that match the shell pattern; repeatable, the last wins",
     )
-    compare.add_argument(
+    parser.add_argument(
         "--calibration",
         metavar="FILE",
         help="an A/A study of the machine, docs/compare.md (default: that of this machine)",
     )
-    compare.add_argument("--force-mixed", action="store_true", help="compare unlike machines, drivers, data ...")
-    compare.add_argument("--strict", action="store_true", help="exit 4 where a case is undecided, missing or failed")
-    compare.add_argument("--fail-on-resources", action="store_true", help="exit 1 where memory, registers ... grew")
-    for form in ("markdown", "json", "junit"):
-        compare.add_argument(f"--{form}", metavar="FILE", help=f"write {form} too; - for standard output")
-    return compare
+    parser.add_argument("--force-mixed", action="store_true", help="compare unlike machines, placements, data ...")
+    parser.add_argument("--strict", action="store_true", help="exit 4 where a case is undecided, missing or failed")
+    for form in FORMS:
+        parser.add_argument(f"--{form}", metavar="FILE", help=f"write {form} too; - for standard output")
 
 
 def thresholds(words: list) -> list:
@@ -58,28 +64,43 @@ def thresholds(words: list) -> list:
 def run(args) -> int:
     from .calibration import load_calibration
     from .compare import compare_paths
-    from .compare_output import as_json, junit, markdown, text
 
     limits = thresholds(args.threshold)
-    wanted = {form: getattr(args, form) for form in ("markdown", "json", "junit") if getattr(args, form)}
-    for target in wanted.values():
-        _writable(target)
-    if list(wanted.values()).count("-") > 1:
-        raise InputProblem("only one of --markdown, --json and --junit can go to standard output")
+    check_outputs(args)
     calibration = load_calibration(args.calibration) if args.calibration else None
     found = compare_paths(args.base, args.new, limits, calibration, args.force_mixed)
     code = found.exit_code(args.strict, args.fail_on_resources)
+    put_out(found, code, args)
+    return code
+
+
+def _wanted(args) -> dict:
+    return {form: getattr(args, form) for form in FORMS if getattr(args, form)}
+
+
+def check_outputs(args) -> None:
+    """Before the work, not after it."""
+    targets = list(_wanted(args).values())
+    for target in targets:
+        _writable(target)
+    if targets.count("-") > 1:
+        raise InputProblem("only one of --markdown, --json and --junit can go to standard output")
+
+
+def put_out(found, code: int, args) -> None:
+    from .compare_output import as_json, junit, markdown, text
+
     makers = {
         "markdown": lambda: markdown(found),
         "json": lambda: as_json(found, code),
         "junit": lambda: junit(found, args.strict),
     }
+    wanted = _wanted(args)
     for form, target in wanted.items():
         if target != "-":
             _write(Path(target), makers[form]())
     shown = next((form for form, target in wanted.items() if target == "-"), None)
     _print(makers[shown]() if shown else text(found))
-    return code
 
 
 def _print(content: str) -> None:
@@ -97,7 +118,6 @@ def _print(content: str) -> None:
 
 
 def _writable(target: str) -> None:
-    """Before the work, not after it."""
     if target == "-":
         return
     folder = Path(target).parent

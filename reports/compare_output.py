@@ -59,11 +59,12 @@ def remarks(row: Row, mixed: list) -> list:
 
 
 def _budget(row: Row) -> str:
+    unit = "pairs" if row.paired else "launches a side"
     if row.p is None:
-        return f"needs {row.budget} launches a side"
+        return f"needs {row.budget} {unit}"
     if row.budget is None:
-        return "too near the threshold: more than 1000 launches a side"
-    return f"about {row.budget} launches a side would decide"
+        return f"too near the threshold: more than 1000 {unit}"
+    return f"about {row.budget} {unit} would decide"
 
 
 def _cells(row: Row) -> tuple:
@@ -117,7 +118,7 @@ def _title(comparison: Comparison) -> list:
     out = []
     for name, side in (("BASE", comparison.base), ("NEW", comparison.new)):
         files = "" if side.files == 1 else f", {side.files} files"
-        out.append(f"{name} {side.path} ({', '.join(side.tools)}{files}, {len(side.cases)} cases)")
+        out.append(f"{name} {side.label or side.path} ({', '.join(side.tools)}{files}, {len(side.cases)} cases)")
     return out
 
 
@@ -159,7 +160,7 @@ def text(comparison: Comparison) -> str:
         mark = f"  MIXED {', '.join(comparison.mixed)}" if comparison.mixed else ""
         table = _table(RESOURCE_HEAD, cells, {2, 3, 4})
         out += ["", "resources that differ", table[0], *(line + mark for line in table[1:])]
-    out += ["", summary(comparison), *(f"warning: {w}" for w in warnings(comparison))]
+    out += ["", *map(visible, comparison.footer), summary(comparison), *(f"warning: {w}" for w in warnings(comparison))]
     return "\n".join(out) + "\n"
 
 
@@ -183,11 +184,12 @@ def _md_table(head: tuple, rows: list, right: set, code: int) -> list:
 
 def markdown(comparison: Comparison) -> str:
     rows = [(*_cells(row), "; ".join(remarks(row, comparison.mixed))) for row in comparison.rows]
-    out = ["## assay compare", "", *(f"- {_md(line)}" for line in _title(comparison)), ""]
+    out = [f"## assay {comparison.name}", "", *(f"- {_md(line)}" for line in _title(comparison)), ""]
     out += [f"**{summary(comparison)}**", ""]
     out += [f"- {_md(f'warning: {line}')}" for line in warnings(comparison)]
     out += [f"- {_md(line)}" for line in comparison.notes]
     out += ["", *_md_table((*HEAD, "remarks"), rows, {2, 3, 4, 5, 6, 7}, 1)]
+    out += [line for said in comparison.footer for line in ("", _md(said))]
     resources = resource_rows(comparison)
     if resources:
         mixed = f"MIXED {', '.join(comparison.mixed)}" if comparison.mixed else ""
@@ -203,15 +205,21 @@ def as_json(comparison: Comparison, exit_code: int) -> str:
     """Strict JSON, one case a line."""
     head = {
         "schema": SCHEMA,
+        "command": comparison.name,
         "exit_code": exit_code,
         "counts": comparison.counts(),
-        "notes": comparison.notes,
+        "notes": comparison.notes + comparison.footer,
         "mixed": comparison.mixed,
         "warnings": warnings(comparison),
         "calibration": comparison.calibration.path.name if comparison.calibration else None,
     }
     for name, side in (("base", comparison.base), ("new", comparison.new)):
-        head[name] = {"path": str(side.path), "files": side.files, "tools": side.tools, "cases": len(side.cases)}
+        head[name] = {
+            "path": side.label or str(side.path),
+            "files": side.files,
+            "tools": side.tools,
+            "cases": len(side.cases),
+        }
     body = ",\n".join(_dump(_case(row, comparison.mixed)) for row in comparison.rows)
     return f'{_dump(head)[:-1]}, "cases": [\n{body}\n]}}\n'
 
@@ -238,6 +246,7 @@ def _case(row: Row, mixed: list) -> dict:
         "threshold": row.threshold,
         "same_within": row.margin,
         "launches": {"base": row.launches[0], "new": row.launches[1]},
+        "paired": row.paired,
         "budget_launches": row.budget if row.verdict == "inconclusive" else None,
         "notes": row.notes,
         "mixed": mixed,
@@ -252,7 +261,7 @@ def junit(comparison: Comparison, strict: bool = False) -> str:
     """One test a case. Slower fails, a case that broke is an error; what decides nothing is skipped, or fails where
     --strict asks for a decision."""
     broken = {row.id for row in comparison.broken}
-    suite = ET.Element("testsuite", name="assay compare")
+    suite = ET.Element("testsuite", name=f"assay {comparison.name}")
     counts = {"failures": 0, "errors": 0, "skipped": 0}
     for row in comparison.rows:
         suite_name = row.id.split("/", 1)[0] or "assay"

@@ -31,6 +31,14 @@ SIDES = ("a", "b")
 RECORDED = (0, 1, 4)  # exit codes of `assay run` that leave a whole result: done, failed cases, nothing fitted
 
 
+class LaunchProblem(EnvironmentProblem):
+    """A launch of `side`, "a" or "b", left no result."""
+
+    def __init__(self, side: str, text: str):
+        super().__init__(text)
+        self.side = side
+
+
 @dataclass(frozen=True)
 class Side:
     label: str
@@ -40,7 +48,7 @@ class Side:
 
 def orders(seed: int, pairs: int) -> list:
     """For each pair which side goes first. In blocks of 4 pairs each side is first twice, in random places, so that
-    being second (a warmer machine, a fuller page cache) cancels out. More pairs leave the earlier orders as they are."""
+    being second (a warmer machine, a fuller cache) cancels out. More pairs leave the earlier orders as they are."""
     rng = random.Random(seed)
     out = []
     while len(out) < pairs:
@@ -89,7 +97,7 @@ def run_pairs(
         for side in SIDES:
             launch_path(folder, side, k).unlink(missing_ok=True)
         for side in (first, "b" if first == "a" else "a"):
-            _launch(a if side == "a" else b, launch_path(folder, side, k), folder / "cases", head)
+            _launch(side, a if side == "a" else b, launch_path(folder, side, k), folder / "cases", head)
     if progress:
         progress(pairs, pairs, 0.0)
 
@@ -103,7 +111,7 @@ def _fingerprint(command: tuple) -> str:
     if path is None:
         raise EnvironmentProblem(f"{command[0]}: no such command; name an assay binary")
     try:
-        with open(path, "rb") as binary:
+        with Path(path).open("rb") as binary:
             return hashlib.file_digest(binary, "sha256").hexdigest()
     except OSError as error:
         raise EnvironmentProblem(f"{path}: cannot be read ({error.strerror}); name an assay binary") from None
@@ -151,7 +159,8 @@ def read_head(folder: Path) -> dict:
     if not isinstance(head, dict) or head.get("schema") != SCHEMA:
         raise InputProblem(f"{path}: is no duet of this version ({SCHEMA}); name another folder")
     bad = [key for key, kind in wanted.items() if type(head.get(key)) is not kind]
-    if bad or len(head["sides"]) != 2 or len(head["unshared"]) != 2:
+    sides = [s for s in head.get("sides") or () if isinstance(s, dict) and isinstance(s.get("label"), str)]
+    if bad or len(sides) != 2 or len(head["unshared"]) != 2:
         raise InputProblem(f"{path}: {', '.join(bad) or 'sides'} missing or damaged; name another folder")
     return head
 
@@ -164,27 +173,36 @@ def _words(head: dict, cases: str, out: str) -> list:
     return [*fixed, "--out", out, *head["options"]]
 
 
-def _launch(side: Side, target: Path, cases: Path, head: dict) -> None:
+def _launch(which: str, side: Side, target: Path, cases: Path, head: dict) -> None:
     part = target.with_name(f"{target.name}.part")
     journal = target.with_name(f"{part.name}.journal")
-    for rest in (part, journal):
-        rest.unlink(missing_ok=True)
-    code, said = _call([*side.command, *_words(head, str(cases), str(part))], os.environ | side.env)
-    if code in RECORDED and part.is_file():
-        part.replace(target)
-        return
-    for rest in (part, journal):
-        rest.unlink(missing_ok=True)
+    part.unlink(missing_ok=True)
+    journal.unlink(missing_ok=True)
+    try:
+        code, said = _call([*side.command, *_words(head, str(cases), str(part))], os.environ | side.env)
+        if code in RECORDED and part.is_file():
+            part.replace(target)
+            return
+    finally:
+        part.unlink(missing_ok=True)
+        journal.unlink(missing_ok=True)
     how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
     last = said.strip().splitlines()[-1:] or ["it said nothing"]
-    raise EnvironmentProblem(f"a launch of {side.label} {how} and left no result: {last[0]}")
+    raise LaunchProblem(which, f"a launch of {side.label} {how} and left no result: {last[0]}")
 
 
 def _call(words: list, env: dict) -> tuple:
     """(exit code, standard error). An interrupt waits until the launch has ended: no orphan goes on measuring."""
     try:
         child = subprocess.Popen(
-            words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            words,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            pass_fds=_lock_descriptors(),
         )
     except OSError as error:
         raise EnvironmentProblem(f"{words[0]} does not start ({error.strerror}); name an assay binary") from None
@@ -194,6 +212,15 @@ def _call(words: list, env: dict) -> tuple:
         _end(child)
         raise
     return child.returncode, said
+
+
+def _lock_descriptors() -> tuple:
+    """Of the GPU locks that `assay lock` handed down, "<uuid>:<fd>,...": each launch proves them again."""
+    entries = [entry for entry in os.environ.get("ASSAY_LOCKS", "").split(",") if entry]
+    numbers = [entry.rpartition(":")[2] for entry in entries]
+    if not all(number.isascii() and number.isdigit() for number in numbers):
+        raise InputProblem("ASSAY_LOCKS is damaged; start the duet under `assay lock`, or unset it")
+    return tuple(map(int, numbers))
 
 
 def _end(child: subprocess.Popen) -> None:

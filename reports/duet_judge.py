@@ -29,8 +29,9 @@ from .errors import InputProblem
 from .readers import Found, join, read_side
 from .shape import median
 
-# A duet may well be about two toolkits: what the brief comparison of two results refuses is only said here.
+# A duet may well be about two toolkits: what compare refuses beside these is only a note here.
 KINDS = ("machine", "placement", "data")
+STATISTICS = ("lower quartile", "median")
 NOT_CONVERGED = "not converged"
 REPEATED = 2  # a failure in one launch may be the machine's; as often as this, in B alone, it is B's
 
@@ -55,33 +56,39 @@ def read_pairs(folder) -> Pairs:
     done = [k for k in range(head["pairs"]) if pair_done(folder, k)]
     if len(done) < LEAST_PAIRS:
         raise InputProblem(f"{folder}: holds {len(done)} whole pairs; a verdict needs at least {LEAST_PAIRS}")
-    return Pairs(folder, head, *([read_side(launch_path(folder, side, k)) for k in done] for side in SIDES))
+    a, b = ([read_side(launch_path(folder, side, k), quartiles=True) for k in done] for side in SIDES)
+    return Pairs(folder, head, a, b)
 
 
-def judge(folder, thresholds=(), calibration: Calibration | None = None, forced: bool = False) -> Comparison:
+def judge(
+    folder, thresholds=(), calibration: Calibration | None = None, forced: bool = False, statistic: str = STATISTICS[0]
+) -> Comparison:
     """A is BASE, B is NEW. `thresholds`: pairs (pattern or None, relative change); the last that matches holds."""
-    return judge_pairs(read_pairs(folder), thresholds, calibration, forced)
+    return judge_pairs(read_pairs(folder), thresholds, calibration, forced, statistic)
 
 
-def judge_pairs(pairs: Pairs, thresholds=(), calibration=None, forced: bool = False, names=None) -> Comparison:
-    """`names`: judge these cases alone, as if the duet had no others; q is theirs."""
+def judge_pairs(
+    pairs: Pairs, thresholds=(), calibration=None, forced: bool = False, statistic: str = STATISTICS[0], names=None
+) -> Comparison:
+    """`statistic`: what stands for a launch, of STATISTICS. `names`: of these cases, as if the duet had no others."""
     names = list(pairs.head["cases"] if names is None else names)
     found = {name: [_both(pairs, k, name) for k in range(pairs.count)] for name in names}
     left_out = {(k, name) for name in names for k, (a, b) in enumerate(found[name]) if not _usable(a, b)}
     base, new = (join(pairs.folder / side, getattr(pairs, side), left_out) for side in SIDES)
-    for side in (base, new):
+    for side, described in zip((base, new), pairs.head["sides"], strict=True):
+        side.label = str(described["label"])
         side.cases = {name: side.cases.get(name, Found()) for name in names}
     check_patterns(thresholds, names)
     calibration, notes, mixed = agreed(base, new, names, calibration, forced, KINDS)
-    notes += [*_protocol(pairs), *settings_remarks(base, new), *_calibrated(calibration)]
+    notes += [*_protocol(pairs, statistic), *settings_remarks(base, new), *_calibrated(calibration)]
     rows, tested = [], []
     for name in names:
         row = Row(name, "inconclusive", "", base.cases[name].unit, base.cases[name].better)
         set_limits(row, thresholds, calibration.side_by_side(name) if calibration else None)
         rows.append(row)
-        ratios = _ratios(row, found[name], base.cases[name], new.cases[name])
-        if ratios:
-            tested.append((row, ratios, base.cases[name], new.cases[name]))
+        times = _times(row, found[name], base.cases[name], new.cases[name], statistic)
+        if times:
+            tested.append((row, times, base.cases[name], new.cases[name]))
     footer = _test(tested)
     for ids, verdict, detail in zip(pairs.head["unshared"], ("missing", "new"), ("not in B", "not in A"), strict=True):
         rows += [unpaired(name, Found("skipped", "only one side offers it"), verdict, detail) for name in ids]
@@ -96,10 +103,9 @@ def _usable(a: Found, b: Found) -> bool:
     return a.status == b.status == "done"
 
 
-def _protocol(pairs: Pairs) -> list:
-    sides = pairs.head["sides"]
-    out = [f"{name} is {s['label']}" for name, s in zip(("BASE", "NEW"), sides, strict=True)]
-    return [", ".join(out) + f"; {pairs.count} pairs of launches in turns, seed {pairs.head['seed']}"]
+def _protocol(pairs: Pairs, statistic: str) -> list:
+    taken = f"{pairs.count} pairs of launches in turns, seed {pairs.head['seed']}"
+    return [f"{taken}; a launch counts by the {statistic} of its samples"]
 
 
 def _calibrated(calibration: Calibration | None) -> list:
@@ -112,8 +118,8 @@ def _calibrated(calibration: Calibration | None) -> list:
 # ---- one case ----
 
 
-def _ratios(row: Row, found: list, base: Found, new: Found) -> list:
-    """Logarithms of B over A of the usable pairs; empty where the case is failed, missing or has too few."""
+def _times(row: Row, found: list, base: Found, new: Found, statistic: str) -> list:
+    """Logarithms of (A, B) of the usable pairs; empty where the case is failed, missing or has too few."""
     usable = [(k, a, b) for k, (a, b) in enumerate(found) if _usable(a, b)]
     failed = [sum(pair[i].status == "failed" for pair in found) for i in (0, 1)]
     dropped = len(found) - len(usable)
@@ -133,12 +139,14 @@ def _ratios(row: Row, found: list, base: Found, new: Found) -> list:
         row.detail = f"{len(usable)} pairs"
         row.budget = LEAST_PAIRS
         return []
-    return [math.log(_middle(b) / _middle(a)) for _, a, b in usable]
+    return [(math.log(_unit(a, statistic)), math.log(_unit(b, statistic))) for _, a, b in usable]
 
 
-def _middle(found: Found) -> float:
-    """Of one launch: the median of its round medians."""
-    return median([value for rounds in found.launches for value in rounds])
+def _unit(found: Found, statistic: str) -> float:
+    """What stands for a launch."""
+    if statistic == "median":
+        return median([value for rounds in found.launches for value in rounds])
+    return median(found.quartiles)
 
 
 def _first_unlike_done(found: list, i: int) -> Found | None:
@@ -174,14 +182,20 @@ def _test(tested: list) -> list:
     if not tested:
         return []
     rows = [row for row, *_ in tested]
-    estimate = verdicts.stack([verdicts.pair_estimate(ratios) for _, ratios, _, _ in tested])
+    estimate = verdicts.stack([verdicts.pair_estimate([b - a for a, b in times]) for _, times, _, _ in tested])
     test = verdicts.paired(estimate)
-    decide(rows, test, (estimate,))
+    decide(rows, test, (estimate,), verdicts.PAIR_LEVEL)
+    for row, times, *_ in tested:
+        kept = _kept(times)
+        row.base, row.new = (math.exp(math.fsum(t[i] for t in kept) / len(kept)) for i in (0, 1))
     sides = [verdicts.stack([verdicts.side_estimate(t[i].launches, None) for t in tested]) for i in (2, 3)]
-    for i, row in enumerate(rows):
-        row.base = math.exp(sides[0].mean[i])
-        row.new = math.exp(sides[1].mean[i])
     return [_unpaired_line(test, verdicts.welch(*sides))]
+
+
+def _kept(times: list) -> list:
+    """The pairs that the estimate keeps, so that the times shown have the ratio shown."""
+    cut = verdicts.trimmed(len(times))
+    return sorted(times, key=lambda t: t[1] - t[0])[cut : len(times) - cut]
 
 
 def _unpaired_line(paired: tuple, welch: tuple) -> str:

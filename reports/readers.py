@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from . import SCHEMA, foreign
 from .errors import InputProblem, visible
 from .load import STATUSES, read_json
@@ -44,6 +46,7 @@ class Found:
     suspect: tuple = ()
     checks: dict = field(default_factory=dict)  # what must be equal on both sides: input checksum, work
     resources: dict = field(default_factory=dict)
+    quartiles: list = field(default_factory=list)  # of all samples of a launch, on their better side; where asked for
 
 
 @dataclass
@@ -56,6 +59,7 @@ class Side:
     cases: dict = field(default_factory=dict)
     inner: list = field(default_factory=list)  # (kind, text): differences between the files of this side
     identity: dict | None = None  # machine identity, for the calibration
+    label: str = ""  # shown in place of the path
 
 
 @contextmanager
@@ -70,12 +74,12 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def read_side(path) -> Side:
+def read_side(path, quartiles: bool = False) -> Side:
     path = Path(path)
     side = Side(path)
     for file in _files(path):
         with collector_paused():
-            _add_file(side, file)
+            _add_file(side, file, quartiles)
     if not side.cases:
         raise InputProblem(f"{path}: holds no case; give a result with at least one")
     return side
@@ -105,6 +109,7 @@ def _copy(found: Found) -> Found:
     return replace(
         found,
         launches=[*found.launches],
+        quartiles=[*found.quartiles],
         checks={**found.checks},
         resources={label: [*values] for label, values in found.resources.items()},
     )
@@ -122,7 +127,7 @@ def _files(path: Path) -> list:
     return found
 
 
-def _add_file(side: Side, path: Path) -> None:
+def _add_file(side: Side, path: Path, quartiles: bool) -> None:
     tokens = []
     raw = read_json(path, tokens)
     if isinstance(raw, dict) and "schema" in raw:
@@ -132,7 +137,7 @@ def _add_file(side: Side, path: Path) -> None:
             )
         if tokens:
             raise InputProblem(f"{path}: {tokens[0]} is no JSON number; a result holds null where there is no value")
-        tool, lacks, facets, cases = "assay", (), _facets(path, raw), _cases(path, raw)
+        tool, lacks, facets, cases = "assay", (), _facets(path, raw), _cases(path, raw, quartiles)
         side.identity = side.identity or machine_identity(raw["context"])
     else:
         tool, lacks, facets, rows = foreign.read(path, raw)
@@ -172,6 +177,7 @@ def _merge_case(side: Side, path: Path, name: str, found: Found) -> None:
     if (old.unit, old.better) != (found.unit, found.better):
         raise InputProblem(f"{path}: {name!r} is in {found.unit}, in another file of the side in {old.unit}")
     old.launches += found.launches
+    old.quartiles += found.quartiles
     old.suspect = tuple(dict.fromkeys(old.suspect + found.suspect))
     for label, value in found.checks.items():
         if old.checks.setdefault(label, value) != value:
@@ -240,7 +246,7 @@ def _identity(shape: Shape, context: dict) -> dict:
     return machine_identity(context)
 
 
-def _cases(path: Path, raw: dict) -> dict:
+def _cases(path: Path, raw: dict, quartiles: bool) -> dict:
     shape, out = Shape(path), {}
     size = raw["context"]["assay"].get("binary_bytes")
     for index, record in enumerate(shape.take(raw, "cases", list, "result")):
@@ -248,13 +254,13 @@ def _cases(path: Path, raw: dict) -> dict:
         name = shape.take(record, "id", str, where)
         if name in out:
             shape.fail(f"{where}: the id {name!r} stands twice")
-        out[name] = _case(shape, record, where)
+        out[name] = _case(shape, record, where, quartiles)
         if shape.is_number(size) and out[name].status == "done":
             out[name].resources.setdefault("binary size", [float(size)])
     return out
 
 
-def _case(shape: Shape, record: dict, where: str) -> Found:
+def _case(shape: Shape, record: dict, where: str, quartiles: bool) -> Found:
     status = shape.take(record, "status", str, where)
     reason = shape.take(record, "reason", (str, type(None)), where)
     if status not in STATUSES:
@@ -281,16 +287,27 @@ def _case(shape: Shape, record: dict, where: str) -> Found:
     checks = {"work": tuple(work.get(k) for k in ("flops", "bytes_read", "bytes_written", "items"))}
     if verification.get("input_checksum") is not None:
         checks["input checksum"] = verification["input_checksum"]
+    better = "higher" if main[0].get("better") == "higher" else "lower"
     return Found(
         "done",
         None,
         launches,
         "ns" if unit in NS else unit,
-        "higher" if main[0].get("better") == "higher" else "lower",
+        better,
         () if validity.get("status") == "valid" else tuple(map(str, reasons)) or ("suspect",),
         checks,
         _resources(shape, record, all_series, where),
+        _quartiles(record["rounds"], main[0]["samples"], factor, better) if quartiles else [],
     )
+
+
+def _quartiles(rounds: list, samples: list, factor: float, better: str) -> list:
+    """By launch, of all its samples: the quartile on the better side, by linear interpolation."""
+    pooled = {}
+    for entry, row in zip(rounds, samples, strict=True):
+        pooled.setdefault(entry["launch"], []).extend(row)
+    share = 0.75 if better == "higher" else 0.25
+    return [float(np.quantile(pooled[key], share)) * factor for key in sorted(pooled) if pooled[key]]
 
 
 def _launches(shape: Shape, record: dict, series: dict, factor: float, where: str) -> list:

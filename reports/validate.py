@@ -160,6 +160,10 @@ class _Case:
         self._fraction(time)
         if "rate" in case:
             self._rate(triple)
+        for series in case["series"]:
+            if (name := f"{series['name']}_per_item") in metrics and name != "time_per_item":
+                middle = statistics.median(x for row in series["samples"] for x in row) / work["items"]
+                self._metric(metrics, name, (middle, None, None))
 
     def _metric(self, metrics: dict, name: str, computed: tuple) -> None:
         if name not in metrics:

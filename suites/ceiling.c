@@ -1,13 +1,14 @@
 /* The ceilings: what each resource gives at best. Measured in every run for the cases that name them. */
 #include "../kernels/ceiling/ceiling.h"
 #include "../kernels/ceiling/levels.h"
+#include "../kernels/matmul/types.h"
 #include "suites.h"
 
 #include <stdio.h>
 
 static const as_axis axes[] = {
     {"level", "none", false, false, "", "read, copy: l1, l2, l3, dram on the cpu; l2 (read only), hbm on a GPU"},
-    {"type", "none", false, false, "", "fma: f32 or f64"},
+    {"type", "none", false, false, "", "fma: f32 or f64; tensor: tf32, bf16, f16, e4m3, s8"},
     {"dir", "none", false, false, "", "link: h2d or d2h"},
     AS_AXIS_THREADS,
     AS_AXIS_CACHE,
@@ -16,8 +17,9 @@ static const as_axis axes[] = {
 static const as_variant variants[] = {
     AS_CEILING_CPU_STATE(AS_ROW_CPU_STATE) //
 #ifdef ASSAY_CUDA
-    AS_CEILING_CUDA(AS_ROW_CUDA)             //
-    AS_CEILING_CUDA_STATE(AS_ROW_CUDA_STATE) //
+    AS_CEILING_CUDA(AS_ROW_CUDA)                 //
+    AS_CEILING_CUDA_STATE(AS_ROW_CUDA_STATE)     //
+    AS_CEILING_CUDA_LIBRARY(AS_ROW_CUDA_LIBRARY) //
 #endif
     {.name = NULL},
 };
@@ -93,6 +95,26 @@ static as_status describe_fma(question q, as_work *w, as_error *e) {
     return AS_OK;
 }
 
+/* The type, where the tensor cores have it; NULL for the others. */
+static const as_matmul_type *tensor_type(const char *name) {
+    const as_matmul_type *t = as_matmul_type_named(name);
+    return t && t->element != AS_MM_F32 ? t : NULL;
+}
+
+static as_status describe_tensor(question q, as_work *w, as_error *e) {
+    const as_matmul_type *t = tensor_type(as_params_text(q.p, "type"));
+    if (!t)
+        return as_fail(e, AS_EUSAGE, "ceiling/tensor needs type:tf32, bf16, f16, e4m3 or s8");
+    w->operand[w->operands++] = (as_operand){"steps", AS_OUT, AS_MEM_DEVICE, AS_F64, AS_ZEROS, 1, 0};
+    w->flops = 2 * as_ceiling_tensor_steps((int)as_dtype_bytes(t->in));
+    w->convention = "a multiply-add is two operations";
+    w->working_set_bytes = 8;
+    w->bound[w->bounds++] = (as_bound){t->ceiling, w->flops};
+    w->check = AS_CHECK_REFERENCE;
+    w->predicted_ns = 2000 + w->flops / 100000;
+    return AS_OK;
+}
+
 static as_status describe_link(question q, as_work *w, as_error *e) {
     const char *dir = as_params_text(q.p, "dir");
     bool h2d = strcmp(dir, "h2d") == 0;
@@ -131,6 +153,8 @@ static as_status describe(const as_params *p, const as_variant *v, const as_devi
         AS_TRY(describe_copy(q, w, e));
     else if (strcmp(v->name, "fma") == 0)
         AS_TRY(describe_fma(q, w, e));
+    else if (strcmp(v->name, "tensor") == 0)
+        AS_TRY(describe_tensor(q, w, e));
     else if (strcmp(v->name, "link") == 0)
         AS_TRY(describe_link(q, w, e));
     else
@@ -171,7 +195,7 @@ static int cpu_ceilings(const as_bound *b, const as_work *w, const as_params *p,
 
 static int cuda_ceilings(const as_bound *b, const as_work *w, const as_device *d, bool cold, as_ceiling_ref out[]) {
     if (strncmp(b->ceiling, "flops.", 6) == 0)
-        return add(out, 0, "fma", "type", b->ceiling + 6, NULL);
+        return add(out, 0, tensor_type(b->ceiling + 6) ? "tensor" : "fma", "type", b->ceiling + 6, NULL);
     if (strncmp(b->ceiling, "link.", 5) == 0)
         return add(out, 0, "link", "dir", b->ceiling + 5, NULL);
     if (strcmp(b->ceiling, "launch") == 0) {

@@ -6,11 +6,13 @@
 #endif
 
 static const as_suite *const suites[] = {
-    &as_matmul_suite,
-    &as_memcpy_suite,
-    &as_launch_suite,
-    &as_synthetic_suite,
-    NULL,
+    &as_matmul_suite,  //
+    &as_memcpy_suite,  //
+    &as_memory_suite,  //
+    &as_launch_suite,  //
+    &as_alloc_suite,   //
+    &as_offload_suite, //
+    &as_synthetic_suite, NULL,
 };
 
 static const as_device_driver *const drivers[] = {

@@ -13,7 +13,10 @@
 
 extern const as_suite as_matmul_suite;
 extern const as_suite as_memcpy_suite;
+extern const as_suite as_memory_suite;
 extern const as_suite as_launch_suite;
+extern const as_suite as_alloc_suite;
+extern const as_suite as_offload_suite;
 extern const as_suite as_synthetic_suite;
 extern const as_suite as_ceiling_suite;
 

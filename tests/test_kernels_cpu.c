@@ -159,6 +159,7 @@ static const char *const shapes[] = {
     "n=100;m=1",
     "n=64;k=1",
     "n=270;m=300;k=260",
+    "n=600;m=31;k=700",
     "n=513;m=15;k=511",
 };
 
@@ -167,13 +168,17 @@ static void matmul_matches_reference(void **state) {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         char all[64];
         accept(&as_matmul_suite, "naive", shapes[i], team_of_one);
+        accept(&as_matmul_suite, "swapped", shapes[i], team_of_one);
         accept(&as_matmul_suite, "openblas", shapes[i], team_of_one);
         snprintf(all, sizeof all, "%s;threads=all", shapes[i]);
         accept(&as_matmul_suite, "openblas", all, team_of_three);
         for (int isa = AS_ISA_BASE; isa <= AS_ISA_AVX512; isa++) {
             as_isa_limit((as_isa)isa);
-            accept(&as_matmul_suite, "tiled", shapes[i], team_of_one);
-            accept(&as_matmul_suite, "tiled", all, team_of_three);
+            static const char *const blocked[] = {"blocked", "tiled", "packed"};
+            for (size_t v = 0; v < sizeof blocked / sizeof *blocked; v++) {
+                accept(&as_matmul_suite, blocked[v], shapes[i], team_of_one);
+                accept(&as_matmul_suite, blocked[v], all, team_of_three);
+            }
         }
     }
 }
@@ -269,6 +274,11 @@ static void tiled_refuses_a_larger_team(void **state) {
     call.team = team_of_three;
     assert_int_equal(as_matmul_tiled_cpu(&call, &e), AS_EFAIL);
     as_matmul_tiled_finish_cpu(call.state);
+    call.team = team_of_one;
+    assert_int_equal(as_matmul_packed_prepare_cpu(&call, &call.state, &e), AS_OK);
+    call.team = team_of_three;
+    assert_int_equal(as_matmul_packed_cpu(&call, &e), AS_EFAIL);
+    as_matmul_packed_finish_cpu(call.state);
 }
 
 /* ---- memcpy and the loops below it ---- */

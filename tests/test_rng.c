@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { TYPES = AS_U32 + 1, DISTS = AS_ZEROS + 1 };
+enum { TYPES = AS_TF32 + 1, DISTS = AS_ZEROS + 1 };
 
 /* Known answers of Random123 (tests/kat_vectors, philox4x32 10). */
 static void philox_known_answers(void **unused) {
@@ -79,6 +79,10 @@ static float widen_f16(uint32_t b) { return as_f16_to_f32(b); }
 static float widen_f8(uint32_t b) { return as_f8e4m3_to_f32(b); }
 static uint32_t nearest_bf16(double x) { return nearest(x, widen_bf16, 0x7f80, 0x8000, 0x1.ffp127, 0x7f80); }
 static uint32_t nearest_f16(double x) { return nearest(x, widen_f16, 0x7c00, 0x8000, 65520.0, 0x7c00); }
+static float widen_tf32(uint32_t b) { return as_f32_from_bits(b << 13); }
+static uint32_t nearest_tf32(double x) {
+    return nearest(x, widen_tf32, 0x3fc00, 0x40000, 0x1.ffep127, 0x3fc00) << 13;
+}
 static uint32_t nearest_f8(double x) { return nearest(x, widen_f8, 0x7f, 0x80, 448.0, 0x7e); }
 
 static uint64_t slow_bits(as_dtype type, as_dist dist, uint64_t index, uint64_t seed, uint32_t key) {
@@ -94,6 +98,8 @@ static uint64_t slow_bits(as_dtype type, as_dist dist, uint64_t index, uint64_t 
     case AS_I8: return (uint8_t)(int8_t)(uniform ? (int)floor(x * 128) : (int)nearbyint(x * 28));
     case AS_U8: return (uint8_t)(uniform ? (int)floor(x * 128) + 128 : (int)nearbyint(x * 28) + 128);
     case AS_U32: return uniform ? word : (uint32_t)(x * 268435456.0 + 2147483648.0);
+    case AS_I32: return uniform ? word ^ 0x80000000u : (uint32_t)(int32_t)(x * 268435456.0);
+    case AS_TF32: return nearest_tf32(x);
     }
     return 0;
 }
@@ -225,11 +231,13 @@ static void check_rounding(uint32_t (*round_bits)(uint32_t), uint32_t (*slow)(do
 }
 static uint32_t round_bf16(uint32_t f) { return as_bf16_round(f); }
 static uint32_t round_f16(uint32_t f) { return as_f16_round(f); }
+static uint32_t round_tf32(uint32_t f) { return as_tf32_round(f); }
 static uint32_t round_f8(uint32_t f) { return as_f8e4m3_round(f); }
 
 static void rounding_at_every_boundary(void **unused) {
     (void)unused;
     check_rounding(round_bf16, nearest_bf16, widen_bf16, 0x7f80, INFINITY);
+    check_rounding(round_tf32, nearest_tf32, widen_tf32, 0x3fc00, INFINITY);
     check_rounding(round_f16, nearest_f16, widen_f16, 0x7c00, 32.0f);
     check_rounding(round_f8, nearest_f8, widen_f8, 0x7f, 32.0f);
 }
@@ -242,6 +250,7 @@ static void rounding_everywhere(void **unused) {
         if (!isfinite(x))
             continue;
         assert_int_equal(as_bf16_round((uint32_t)b), nearest_bf16(x));
+        assert_int_equal(as_tf32_round((uint32_t)b), nearest_tf32(x));
         assert_int_equal(as_f16_round((uint32_t)b), nearest_f16(x));
         assert_int_equal(as_f8e4m3_round((uint32_t)b), nearest_f8(x));
     }
@@ -257,6 +266,7 @@ static void rounding_of_special_values(void **unused) {
     const uint32_t nan[] = {0x7fc00000, 0x7f800001, 0xff800001, 0x7fffffff};
     for (size_t i = 0; i < 4; i++) {
         assert_true(isnan(as_bf16_to_f32(as_bf16_round(nan[i]))));
+        assert_true(isnan(as_f32_from_bits(as_tf32_round(nan[i]))));
         assert_true(isnan(as_f16_to_f32(as_f16_round(nan[i]))));
         assert_true(isnan(as_f8e4m3_to_f32(as_f8e4m3_round(nan[i]))));
     }
@@ -348,8 +358,8 @@ static void checksum_known_answers(void **unused) {
 
 static void types_have_sizes_and_names(void **unused) {
     (void)unused;
-    static const size_t bytes[TYPES] = {4, 8, 2, 2, 1, 1, 1, 4};
-    static const char *const names[TYPES] = {"f32", "f64", "bf16", "f16", "f8e4m3", "i8", "u8", "u32"};
+    static const size_t bytes[TYPES] = {4, 8, 2, 2, 1, 1, 1, 4, 4, 4};
+    static const char *const names[TYPES] = {"f32", "f64", "bf16", "f16", "f8e4m3", "i8", "u8", "u32", "i32", "tf32"};
     for (int t = 0; t < TYPES; t++) {
         assert_int_equal(as_dtype_bytes((as_dtype)t), bytes[t]);
         assert_string_equal(as_dtype_name((as_dtype)t), names[t]);

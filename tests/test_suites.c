@@ -20,8 +20,9 @@ static const as_device_driver cuda_kind = {.kind = "cuda"};
 static const as_device cuda = {.driver = &cuda_kind, .name = "cuda0", .last_level_cache_bytes = 60 << 20};
 static const as_device cpu = {.driver = &as_cpu_driver, .name = "cpu", .last_level_cache_bytes = 32 << 20};
 
-static const as_suite *const suites[] = {&as_matmul_suite, &as_memcpy_suite, &as_launch_suite, &as_synthetic_suite};
-enum { SUITES = 4 };
+static const as_suite *const suites[] = {&as_matmul_suite, &as_memcpy_suite,  &as_memory_suite,   &as_launch_suite,
+                                         &as_alloc_suite,  &as_offload_suite, &as_synthetic_suite};
+enum { SUITES = sizeof suites / sizeof *suites };
 
 static const as_device *device_of(const char *kind) { return strcmp(kind, "cpu") == 0 ? &cpu : &cuda; }
 
@@ -220,6 +221,13 @@ static void formulas_hold(void **state) {
     assert_int_equal(w.rows, 1000);
     assert_int_equal(w.columns, 33);
     assert_true(fabs(w.tolerance - 4 * sqrt(17.0) / 16777216) < 1e-18);
+    w = work_of(&as_matmul_suite, "mma", "n=33;m=1000;k=17;type=e4m3", &cuda);
+    assert_true(w.bytes_read == 1000 * 17 + 17 * 33 && w.bytes_written == 2.0 * 1000 * 33);
+    assert_int_equal(w.operand[0].type, AS_F8E4M3);
+    assert_int_equal(w.operand[2].type, AS_BF16);
+    assert_string_equal(w.bound[0].ceiling, "flops.e4m3");
+    w = work_of(&as_matmul_suite, "wgmma", "n=64;type=s8", &cuda);
+    assert_true(w.bytes_read == 2.0 * 64 * 64 && w.bytes_written == 4.0 * 64 * 64 && w.tolerance < 1);
 
     w = work_of(&as_memcpy_suite, "libc", "bytes=4096", &cpu);
     assert_true(w.bytes_read == 4096 && w.bytes_written == 4096 && w.bound[0].amount == 8192);
@@ -269,6 +277,14 @@ static void senseless_parameters_are_usage_errors(void **state) {
         {&as_matmul_suite, "cublas", "n=4;threads=2", &cuda},
         {&as_matmul_suite, "cublas", "n=4;config=128x256x16t16x8s3", &cuda},
         {&as_matmul_suite, "warptiled", "n=4;config=128x256", &cuda},
+        {&as_matmul_suite, "wgmma", "n=4", &cuda},
+        {&as_matmul_suite, "wgmma", "n=8;type=bf16;config=128x256w8s4", &cuda},
+        {&as_matmul_suite, "wgmma", "n=64;k=20;type=bf16", &cuda},
+        {&as_matmul_suite, "wmma", "n=16;type=e4m3", &cuda},
+        {&as_matmul_suite, "mma", "n=16;type=f8", &cuda},
+        {&as_matmul_suite, "mma", "n=16;k=131073;type=s8", &cuda},
+        {&as_matmul_suite, "cublas", "n=16;type=bf16", &cuda},
+        {&as_matmul_suite, "packed", "n=16;type=bf16", &cpu},
         {&as_memcpy_suite, "libc", "", &cpu},
         {&as_memcpy_suite, "libc", "bytes=8;dir=h2d", &cpu},
         {&as_memcpy_suite, "libc", "bytes=8;dir=up", &cpu},
@@ -293,6 +309,7 @@ static void senseless_parameters_are_usage_errors(void **state) {
         {&as_ceiling_suite, "read", "level=l1", &cuda},
         {&as_ceiling_suite, "copy", "level=l2", &cuda},
         {&as_ceiling_suite, "fma", "type=f8", &cpu},
+        {&as_ceiling_suite, "tensor", "type=f32", &cuda},
         {&as_ceiling_suite, "link", "dir=h2h", &cuda},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -361,6 +378,7 @@ static void bounds_name_their_ceilings(void **state) {
     assert_refs(&cpu, "memory", INT64_C(1) << 40, "4", false, "read[level=dram;threads=4] copy[level=dram;threads=4] ");
     assert_refs(&cpu, "link.h2d", 8, "1", false, "");
     assert_refs(&cuda, "flops.f32", 0, "1", false, "fma[type=f32] ");
+    assert_refs(&cuda, "flops.bf16", 0, "1", false, "tensor[type=bf16] ");
     assert_refs(&cuda, "memory", INT64_C(240) << 20, "1", false, "read[level=l2] ");
     assert_refs(&cuda, "memory", (INT64_C(240) << 20) + 1, "1", false, "read[level=hbm] copy[level=hbm] ");
     assert_refs(&cuda, "memory", 8, "1", true, "read[level=hbm] copy[level=hbm] ");

@@ -6,6 +6,7 @@
  * fma     chains of x = x * a + b from 0 with a = b = 1, passed at run time so that the compiler does not know them.
  *         One operand: steps (output, one f64): the number of multiply-adds done, recovered from the chains' last
  *         values (each equals its length, exact below 2^24 in f32). Two floating-point operations each.
+ * tensor  products of the tensor cores on operands that stay where they are: tensor.cu. Operand and count as fma.
  * link    one copy between pinned host memory and the device. Operands: source, destination.
  * launch  a graph of AS_CEILING_LAUNCHES empty kernels; no operands; counter as in launch.h.
  */
@@ -33,9 +34,13 @@ extern "C" {
 
 #define AS_CEILING_CUDA_STATE(X) X(ceiling, launch, 0, "a graph of empty kernels")
 
+#define AS_CEILING_CUDA_LIBRARY(X)                                                                                     \
+    X(ceiling, tensor, AS_DETERMINISTIC, "tensor cores on operands in shared memory or registers")
+
 AS_CEILING_CPU_STATE(AS_PROTOTYPE_CPU_STATE)
 AS_CEILING_CUDA(AS_PROTOTYPE_CUDA)
 AS_CEILING_CUDA_STATE(AS_PROTOTYPE_CUDA_STATE)
+AS_CEILING_CUDA_LIBRARY(AS_PROTOTYPE_CUDA_LIBRARY)
 
 enum {
     AS_CEILING_LAUNCHES = 512,
@@ -44,7 +49,16 @@ enum {
     AS_CEILING_FMA_THREADS = 1 << 20,
     AS_CEILING_FMA_CHAINS = 8,
     AS_CEILING_FMA_STEPS = 4096, /* about 1 ms at 60 TFLOP/s */
+    /* cuda tensor: units of AS_CEILING_TENSOR_PAIRS pairs of slabs of 128 bytes along k, for 128 x 256 sums. So many
+     * units that the last ones fill any device to within 1%; about 5 ms at 800 TFLOP/s of 2-byte elements. */
+    AS_CEILING_TENSOR_UNITS = 1 << 15,
+    AS_CEILING_TENSOR_PAIRS = 16,
 };
+
+/* Multiply-adds of one tensor operation on elements of so many bytes. */
+static inline double as_ceiling_tensor_steps(int element_bytes) {
+    return (double)AS_CEILING_TENSOR_UNITS * AS_CEILING_TENSOR_PAIRS * 2 * (128 / element_bytes) * 128 * 256;
+}
 
 /* Bytes and passes of a bandwidth ceiling. One operation covers the `bytes` of each operand `passes` times. */
 typedef struct as_ceiling_size {

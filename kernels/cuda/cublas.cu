@@ -62,8 +62,7 @@ static bool resolve(void *f, struct library *l) {
            find(f, "cublasSetPointerMode_v2", &l->set_pointer_mode) && find(f, "cublasSgemm_v2", &l->sgemm);
 }
 
-/* The loader's own search first, then where the toolkit installs itself. */
-static void *open_library(const char *name) {
+void *as_cublas_open_library(const char *name) {
     char path[128];
     void *file = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (file)
@@ -78,7 +77,7 @@ as_status as_cublas_load(as_error *e) {
     if (cublas.file)
         return AS_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *file = open_library(names[i]);
+        void *file = as_cublas_open_library(names[i]);
         if (!file)
             continue;
         struct library found = {};

@@ -1,13 +1,17 @@
-/* matmul on the host, a ladder of three:
+/* matmul on the host, a ladder:
  *
  * naive     i-j-k as a learner writes it. B is read down its columns, so every load is from another cache line, and
  *           the sum is one chain of dependent additions: about one multiply-add in the latency of an addition.
- * tiled     B is cut into blocks of BLOCK_K x BLOCK_N and A into panels of a few rows, both copied into packed
- *           buffers, so that the inner loop reads consecutive memory out of L1 and L2. The inner loop keeps a tile of
- *           C in registers and does one multiply-add for each element of it and each k. Threads take row panels.
+ * swapped   i-k-j: the inner loop runs along rows of B and C, so that it is vectorised and its additions are
+ *           independent. Each multiply-add loads B, loads and stores C: bound by the load and store ports in L1 and by
+ *           the cache level that holds B, which is read whole for each row.
+ * blocked   the same over blocks of B that stay in L2, each reused for all rows, four rows of C at a time so that one
+ *           load of B serves four multiply-adds. Compiled for the widest vectors of the machine.
+ * tiled     register tiles and packing: tiled.c.
+ * packed    packing once, C updated from registers, blocks by the caches' sizes: packed.c.
  * openblas  the library that others are measured by; same thread count, threads on the team's CPUs.
  *
- * Formulas: matmul.h. Neither naive nor tiled allocates: tiled's buffers are made by its prepare hook. */
+ * Formulas: matmul.h. None allocates in its run hook: buffers are made by prepare. */
 #include "matmul.h"
 
 #include "../isa.h"
@@ -33,160 +37,89 @@ as_status as_matmul_naive_cpu(const as_call *call, as_error *e) {
     return AS_OK;
 }
 
-/* ---- tiled ---- */
-
-/* A block of B is 256 x 256 floats, 256 KiB: half of a small L2. A packed panel of A is at most 14 x 256 floats,
- * 14 KiB, beside one strip of B in L1. */
-enum { BLOCK_K = 256, BLOCK_N = 256, MAX_ROWS = 14, MAX_COLUMNS = 32 };
-
-typedef struct buffers {
-    _Alignas(64) float b[BLOCK_K * BLOCK_N];
-    _Alignas(64) float a[BLOCK_K * MAX_ROWS];
-} buffers; /* one for each member of the team */
-
-/* Register tile: rows x columns of C, columns a whole number of vectors. */
-typedef void (*tile_fn)(int64_t depth, const float *a, const float *b, float *tile);
-
-/* tile[rows][columns] = sum over depth of a[d][rows] x b[d][columns]; rows and columns are constants after inlining,
- * so that the accumulators stay in registers. */
-#define DEFINE_TILE(name, target, width, rows, vectors)                                                                \
-    typedef float name##_vector __attribute__((vector_size(4 * (width)), aligned(4), may_alias));                      \
-    target static void name(int64_t depth, const float *a, const float *b, float *tile) {                              \
-        name##_vector sum[rows][vectors];                                                                              \
-        memset(sum, 0, sizeof sum);                                                                                    \
-        for (int64_t d = 0; d < depth; d++, a += (rows), b += (vectors) * (width))                                     \
-            for (int i = 0; i < (rows); i++)                                                                           \
-                for (int v = 0; v < (vectors); v++)                                                                    \
-                    sum[i][v] += a[i] * ((const name##_vector *)b)[v];                                                 \
-        memcpy(tile, sum, sizeof sum);                                                                                 \
-    }
-
-/* Rows and vectors fill the registers: 28 + 3 of 32 (AVX-512), 12 + 3 of 16 (AVX2, SSE2). */
-DEFINE_TILE(tile_base, , 4, 4, 2)
-DEFINE_TILE(tile_avx2, AS_TARGET_AVX2, 8, 6, 2)
-DEFINE_TILE(tile_avx512, AS_TARGET_AVX512, 16, 14, 2)
-
-typedef struct tile_kind {
-    tile_fn run;
-    int rows, columns;
-} tile_kind;
-
-static tile_kind tile_for(as_isa isa) {
-    switch (isa) {
-    case AS_ISA_AVX512: return (tile_kind){tile_avx512, 14, 32};
-    case AS_ISA_AVX2: return (tile_kind){tile_avx2, 6, 16};
-    case AS_ISA_BASE: break;
-    }
-    return (tile_kind){tile_base, 4, 8};
-}
-
-int64_t as_matmul_tile_rows_cpu(void) { return tile_for(as_isa_best()).rows; }
-
-typedef struct tiled_state {
-    tile_kind tile;
-    int members;
-    buffers *buffer; /* members */
-} tiled_state;
-
-typedef struct tiled_job {
-    const tiled_state *state;
-    as_matmul_shape s;
-    const float *a, *b;
-    float *c;
-} tiled_job;
-
 static int64_t at_most(int64_t value, int64_t limit) { return value < limit ? value : limit; }
 
-/* Strips of `columns` columns one after another, each depth x columns; missing columns are zero. */
-static void pack_b(float *out, const float *b, int64_t stride, int64_t depth, int64_t n, int columns) {
-    for (int64_t j = 0; j < n; j += columns) {
-        int64_t w = at_most(n - j, columns);
-        for (int64_t d = 0; d < depth; d++, out += columns) {
-            memcpy(out, b + d * stride + j, (size_t)w * sizeof *b);
-            if (w < columns)
-                memset(out + w, 0, (size_t)(columns - w) * sizeof *b);
-        }
-    }
-}
-
-/* depth x rows, missing rows zero. */
-static void pack_a(float *out, const float *a, int64_t stride, int64_t depth, int64_t m, int rows) {
-    for (int64_t d = 0; d < depth; d++)
-        for (int i = 0; i < rows; i++)
-            *out++ = i < m ? a[i * stride + d] : 0.0f;
-}
-
-static void store(float *c, int64_t stride, const float *tile, int64_t m, int64_t n, int columns, bool add) {
-    for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j++)
-            c[i * stride + j] = add ? c[i * stride + j] + tile[i * columns + j] : tile[i * columns + j];
-}
-
-/* Rows [from, to) of C for one block of B, which lies packed in buf->b. */
-static void block_rows(const tiled_job *job, buffers *buf, int64_t from, int64_t to, int64_t k0, int64_t depth,
-                       int64_t n0, int64_t width) {
-    const tile_kind t = job->state->tile;
-    const as_matmul_shape s = job->s;
-    _Alignas(64) float tile[MAX_ROWS * MAX_COLUMNS];
-    for (int64_t i = from; i < to; i += t.rows) {
-        int64_t m = at_most(to - i, t.rows);
-        pack_a(buf->a, job->a + i * s.k + k0, s.k, depth, m, t.rows);
-        for (int64_t j = 0; j < width; j += t.columns) {
-            t.run(depth, buf->a, buf->b + j * depth, tile);
-            store(job->c + i * s.n + n0 + j, s.n, tile, m, at_most(width - j, t.columns), t.columns, k0 > 0);
-        }
-    }
-}
-
-static void tiled_member(int member, int size, void *context) {
-    const tiled_job *job = context;
-    const as_matmul_shape s = job->s;
-    const tile_kind t = job->state->tile;
-    buffers *buf = &job->state->buffer[member];
-    int64_t panels = (s.m + t.rows - 1) / t.rows;
-    int64_t from = panels * member / size * t.rows;
-    int64_t to = at_most(panels * (member + 1) / size * t.rows, s.m);
-    if (from >= to)
-        return;
-    for (int64_t n0 = 0; n0 < s.n; n0 += BLOCK_N)
-        for (int64_t k0 = 0; k0 < s.k; k0 += BLOCK_K) {
-            int64_t width = at_most(s.n - n0, BLOCK_N), depth = at_most(s.k - k0, BLOCK_K);
-            pack_b(buf->b, job->b + k0 * s.n + n0, s.n, depth, width, t.columns);
-            block_rows(job, buf, from, to, k0, depth, n0, width);
-        }
-}
-
-as_status as_matmul_tiled_prepare_cpu(const as_call *call, void **state, as_error *e) {
-    tiled_state *t = calloc(1, sizeof *t);
-    if (!t)
-        return as_fail(e, AS_ENOMEM, "no memory for the state of matmul/tiled");
-    t->tile = tile_for(as_isa_best());
-    t->members = as_team_size(call->team);
-    t->buffer = aligned_alloc(64, (size_t)t->members * sizeof *t->buffer);
-    if (!t->buffer) {
-        free(t);
-        return as_fail(e, AS_ENOMEM, "no memory for the packing buffers of matmul/tiled");
-    }
-    memset(t->buffer, 0, (size_t)t->members * sizeof *t->buffer); /* page faults here, not in the timed region */
-    *state = t;
+as_status as_matmul_swapped_cpu(const as_call *call, as_error *e) {
+    (void)e;
+    const as_matmul_shape s = as_matmul_shape_of(call->params);
+    const float *restrict a = call->operand[0], *restrict b = call->operand[1];
+    float *restrict c = call->operand[2];
+    memset(c, 0, (size_t)(s.m * s.n) * sizeof *c);
+    for (int64_t i = 0; i < s.m; i++)
+        for (int64_t k = 0; k < s.k; k++)
+            for (int64_t j = 0; j < s.n; j++)
+                c[i * s.n + j] += a[i * s.k + k] * b[k * s.n + j];
     return AS_OK;
 }
 
-void as_matmul_tiled_finish_cpu(void *state) {
-    tiled_state *t = state;
-    if (!t)
+/* ---- blocked ---- */
+
+/* 64 x 512 floats of B are 128 KiB: half of a small L2. */
+enum { BLOCK_K = 64, BLOCK_N = 512, BLOCK_ROWS = 4 };
+
+/* `rows` rows of C, [0, width) of their columns, += A[rows x depth] B[depth x width]. */
+#define DEFINE_BLOCK(name, target)                                                                                     \
+    target static void name(int rows, int64_t depth, int64_t width, const float *a, int64_t lda,                       \
+                            const float *restrict b, int64_t stride, float *restrict c) {                              \
+        if (rows == BLOCK_ROWS) {                                                                                      \
+            float *restrict c1 = c + stride, *restrict c2 = c + 2 * stride, *restrict c3 = c + 3 * stride;             \
+            for (int64_t k = 0; k < depth; k++) {                                                                      \
+                const float a0 = a[k], a1 = a[lda + k], a2 = a[2 * lda + k], a3 = a[3 * lda + k];                      \
+                for (int64_t j = 0; j < width; j++) {                                                                  \
+                    const float x = b[k * stride + j];                                                                 \
+                    c[j] += a0 * x;                                                                                    \
+                    c1[j] += a1 * x;                                                                                   \
+                    c2[j] += a2 * x;                                                                                   \
+                    c3[j] += a3 * x;                                                                                   \
+                }                                                                                                      \
+            }                                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
+        for (int r = 0; r < rows; r++)                                                                                 \
+            for (int64_t k = 0; k < depth; k++)                                                                        \
+                for (int64_t j = 0; j < width; j++)                                                                    \
+                    c[r * stride + j] += a[r * lda + k] * b[k * stride + j];                                           \
+    }
+
+DEFINE_BLOCK(block_base, )
+DEFINE_BLOCK(block_avx2, AS_TARGET_AVX2)
+DEFINE_BLOCK(block_avx512, AS_TARGET_AVX512)
+
+typedef struct blocked_job {
+    as_matmul_shape s;
+    const float *a, *b;
+    float *c;
+} blocked_job;
+
+static void blocked_member(int member, int size, void *context) {
+    const blocked_job *job = context;
+    const as_matmul_shape s = job->s;
+    const as_isa isa = as_isa_best();
+    const int64_t groups = (s.m + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    const int64_t from = groups * member / size * BLOCK_ROWS;
+    const int64_t to = at_most(groups * (member + 1) / size * BLOCK_ROWS, s.m);
+    if (from >= to)
         return;
-    free(t->buffer);
-    free(t);
+    memset(job->c + from * s.n, 0, (size_t)((to - from) * s.n) * sizeof *job->c);
+    for (int64_t n0 = 0; n0 < s.n; n0 += BLOCK_N)
+        for (int64_t k0 = 0; k0 < s.k; k0 += BLOCK_K)
+            for (int64_t i = from; i < to; i += BLOCK_ROWS) {
+                const int rows = (int)at_most(to - i, BLOCK_ROWS);
+                const int64_t depth = at_most(s.k - k0, BLOCK_K), width = at_most(s.n - n0, BLOCK_N);
+                const float *a = job->a + i * s.k + k0, *b = job->b + k0 * s.n + n0;
+                float *c = job->c + i * s.n + n0;
+                switch (isa) {
+                case AS_ISA_AVX512: block_avx512(rows, depth, width, a, s.k, b, s.n, c); break;
+                case AS_ISA_AVX2: block_avx2(rows, depth, width, a, s.k, b, s.n, c); break;
+                case AS_ISA_BASE: block_base(rows, depth, width, a, s.k, b, s.n, c); break;
+                }
+            }
 }
 
-as_status as_matmul_tiled_cpu(const as_call *call, as_error *e) {
-    const tiled_state *t = call->state;
-    if (as_team_size(call->team) > t->members)
-        return as_fail(e, AS_EFAIL, "matmul/tiled was prepared for %d threads, not %d", t->members,
-                       as_team_size(call->team));
-    tiled_job job = {t, as_matmul_shape_of(call->params), call->operand[0], call->operand[1], call->operand[2]};
-    as_team_run(call->team, tiled_member, &job);
+as_status as_matmul_blocked_cpu(const as_call *call, as_error *e) {
+    (void)e;
+    blocked_job job = {as_matmul_shape_of(call->params), call->operand[0], call->operand[1], call->operand[2]};
+    as_team_run(call->team, blocked_member, &job);
     return AS_OK;
 }
 

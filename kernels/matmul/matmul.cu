@@ -14,7 +14,8 @@
  *            shared-memory reads. Predicted 1.1 to 1.2 x tiled16: only register tiles lift the limit of 1/5.
  *   tile1d, tile2d, vectorised, double_buffered  register tiles: register_tiles.cu
  *   warptiled  the top: warptiled.cuh; its configurations warptiled.h, their choice warptiled.cu
- *   cublas   the vendor's SGEMM in pedantic float32 (no TF32): register tiles, asynchronous copies
+ *   wmma, mma, wgmma  tensor cores: wmma.cu, mma.cuh, wgmma.cuh
+ *   cublas, cublaslt  the vendor's: cublas.cu
  *   ref64    not timed: float64 sum and sum |a||b|, the device reference and the scale of its tolerance
  *
  * Measured on an H200, TFLOP/s: n = 4096: naive 3.0, coalesced 2.9, tiled16 8.2, tiled32 8.2; n = 1024: strided 0.5,
@@ -28,11 +29,8 @@
 #include "matmul.h"
 
 #include "../cuda/check.h"
-#include "../cuda/cublas.h"
 #include "../cuda/internal.h"
 #include "tile.cuh"
-
-#include <stdlib.h>
 
 /* One element a thread; blocks of HEIGHT x WIDTH threads, x fastest in a warp. ACROSS: x counts columns of C, else
  * rows. */
@@ -76,21 +74,37 @@ static __global__ void __launch_bounds__(EDGE *EDGE)
         c[row * n + column] = sum;
 }
 
-static __global__ void as_matmul_ref64_kernel(const float *__restrict__ a, const float *__restrict__ b,
+/* One element, exactly, by its type. */
+template <int ELEMENT> static __device__ __forceinline__ double as_element64(const void *p, int64_t i) {
+    if constexpr (ELEMENT == AS_MM_BF16)
+        return (double)as_bf16_to_f32(((const uint16_t *)p)[i]);
+    else if constexpr (ELEMENT == AS_MM_F16)
+        return (double)as_f16_to_f32(((const uint16_t *)p)[i]);
+    else if constexpr (ELEMENT == AS_MM_E4M3)
+        return (double)as_f8e4m3_to_f32(((const uint8_t *)p)[i]);
+    else if constexpr (ELEMENT == AS_MM_S8)
+        return (double)((const int8_t *)p)[i];
+    else
+        return (double)((const float *)p)[i];
+}
+
+/* b[step k + n across]: step and across say how B lies. */
+template <int ELEMENT>
+static __global__ void as_matmul_ref64_kernel(const void *__restrict__ a, const void *__restrict__ b,
                                               double *__restrict__ expected, double *__restrict__ scale, int64_t m,
-                                              int64_t n, int64_t k) {
+                                              int64_t n, int64_t k, int64_t step, int64_t across, double rounding) {
     const as_tile t = as_tile_of_block(n, 16, 16);
     const int64_t row = t.row + threadIdx.y, column = t.column + threadIdx.x;
     if (row >= m || column >= n)
         return;
     double sum = 0.0, magnitude = 0.0;
     for (int64_t i = 0; i < k; i++) {
-        const double x = (double)a[row * k + i], y = (double)b[i * n + column];
-        sum += x * y; /* the product of two floats is exact in float64 */
+        const double x = as_element64<ELEMENT>(a, row * k + i), y = as_element64<ELEMENT>(b, i * step + column * across);
+        sum += x * y; /* the product of two floats of 24 bits is exact in float64 */
         magnitude += fabs(x) * fabs(y);
     }
     expected[row * n + column] = sum;
-    scale[row * n + column] = magnitude;
+    scale[row * n + column] = as_matmul_scale(magnitude, fabs(sum), rounding, ELEMENT == AS_MM_S8);
 }
 
 template <int WIDTH, int HEIGHT, bool ACROSS> static as_status naive(const as_call *call, as_error *e) {
@@ -123,36 +137,26 @@ as_status as_matmul_tiled16_cuda(const as_call *call, as_error *e) { return tile
 
 as_status as_matmul_tiled32_cuda(const as_call *call, as_error *e) { return tiled<32>(call, e); }
 
-as_status as_matmul_ref64_cuda(const as_call *call, as_error *e) {
+template <int ELEMENT> static as_status ref64(const as_call *call, const as_matmul_type *t, as_error *e) {
     const as_matmul_shape s = as_matmul_shape_of(call->params);
     unsigned blocks = 0;
     AS_TRY(as_tile_grid(s.m, s.n, 16, 16, &blocks, e));
-    as_matmul_ref64_kernel<<<blocks, dim3(16, 16), 0, as_cuda_stream(call->stream)>>>(
-        (const float *)call->operand[0], (const float *)call->operand[1], (double *)call->operand[2],
-        (double *)call->operand[3], s.m, s.n, s.k);
+    as_matmul_ref64_kernel<ELEMENT><<<blocks, dim3(16, 16), 0, as_cuda_stream(call->stream)>>>(
+        call->operand[0], call->operand[1], (double *)call->operand[2], (double *)call->operand[3], s.m, s.n, s.k,
+        t->b_transposed ? 1 : s.n, t->b_transposed ? s.k : 1, t->out_rounding / as_matmul_tolerance(t, s.k));
     AS_CUDA_LAUNCHED(e);
     return AS_OK;
 }
 
-as_status as_matmul_cublas_available_cuda(as_device *device, as_error *e) {
-    (void)device;
-    return as_cublas_load(e);
-}
-
-as_status as_matmul_cublas_prepare_cuda(const as_call *call, void **state, as_error *e) {
-    as_cublas_handle *handle = NULL;
-    AS_TRY(as_cublas_create(&handle, e));
-    *state = handle;
-    return as_cublas_use_stream(handle, as_cuda_stream(call->stream), e);
-}
-
-void as_matmul_cublas_finish_cuda(void *state) { as_cublas_destroy((as_cublas_handle *)state); }
-
-/* cuBLAS is column-major: it computes C^T = B^T A^T, with the row-major buffers as they are. */
-as_status as_matmul_cublas_cuda(const as_call *call, as_error *e) {
-    const as_matmul_shape s = as_matmul_shape_of(call->params);
-    as_cublas_handle *handle = (as_cublas_handle *)call->state;
-    AS_TRY(as_cublas_use_stream(handle, as_cuda_stream(call->stream), e));
-    return as_cublas_sgemm(handle, s.n, s.m, s.k, (const float *)call->operand[1], s.n, (const float *)call->operand[0],
-                           s.k, (float *)call->operand[2], s.n, e);
+as_status as_matmul_ref64_cuda(const as_call *call, as_error *e) {
+    const as_matmul_type *t = as_matmul_type_of(call->params);
+    switch (t->element) {
+    case AS_MM_F32: return ref64<AS_MM_F32>(call, t, e);
+    case AS_MM_TF32: return ref64<AS_MM_TF32>(call, t, e);
+    case AS_MM_BF16: return ref64<AS_MM_BF16>(call, t, e);
+    case AS_MM_F16: return ref64<AS_MM_F16>(call, t, e);
+    case AS_MM_E4M3: return ref64<AS_MM_E4M3>(call, t, e);
+    case AS_MM_S8: return ref64<AS_MM_S8>(call, t, e);
+    }
+    return AS_OK;
 }

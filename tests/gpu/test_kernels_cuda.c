@@ -2,7 +2,10 @@
  * Written against the suites' tables alone: a variant added there is tested here. */
 #include "gpu_test.h"
 
+#include "kernels/cuda/internal.h"
+#include "kernels/matmul/mma.h"
 #include "kernels/matmul/warptiled.h"
+#include "kernels/matmul/wgmma.h"
 #include "suites/suites.h"
 
 #include <math.h>
@@ -72,7 +75,11 @@ static bool set_up(bench *b, const as_suite *suite, const as_variant *v, const c
         *value++ = '\0';
         assert_ok(as_params_set(&b->params, one, value, e));
     }
-    assert_ok(suite->describe(&b->params, v, &device, &b->work, e));
+    const as_status described = suite->describe(&b->params, v, &device, &b->work, &e);
+    if (described == AS_EUSAGE) /* of another type, or a shape that it does not take: the suites' tests say which */
+        return false;
+    if (described != AS_OK)
+        fail_msg("%s %s: %s", v->name, axes, e.message);
     for (int i = 0; i < b->work.operands; i++) {
         const as_operand *o = &b->work.operand[i];
         b->host[i] = malloc(bytes_of(o) + 1);
@@ -120,6 +127,9 @@ static double element(const as_operand *o, const void *data, int64_t i) {
     case AS_F32: return ((const float *)data)[i];
     case AS_F64: return ((const double *)data)[i];
     case AS_U32: return ((const uint32_t *)data)[i];
+    case AS_I32: return ((const int32_t *)data)[i];
+    case AS_BF16: return (double)as_bf16_to_f32(((const uint16_t *)data)[i]);
+    case AS_F16: return (double)as_f16_to_f32(((const uint16_t *)data)[i]);
     default: fail_msg("outputs of type %s are not read here", as_dtype_name(o->type));
     }
     return NAN;
@@ -153,12 +163,12 @@ static void check_reference(const bench *b, const char *axes) {
     free(rows);
 }
 
-/* Two runs: the second finds what state the first left behind. */
-static void check(const as_suite *suite, const as_variant *v, const char *axes) {
+/* Two runs: the second finds what state the first left behind. False where the case does not exist here. */
+static bool check(const as_suite *suite, const as_variant *v, const char *axes) {
     bench b;
     const bool counted = strcmp(suite->name, "launch") == 0 || strcmp(v->name, "launch") == 0;
     if (!set_up(&b, suite, v, axes, counted))
-        return;
+        return false;
     for (int again = 0; again < 2; again++) {
         run(&b);
         if (b.work.check == AS_CHECK_REFERENCE) {
@@ -175,18 +185,20 @@ static void check(const as_suite *suite, const as_variant *v, const char *axes) 
         }
     }
     tear_down(&b);
+    return true;
 }
 
-static void check_all(const as_suite *suite, const char *only, const char *const *axes) {
-    int variants = 0;
+/* Returns how many cases were checked: at least one. */
+static int check_all(const as_suite *suite, const char *only, const char *const *axes) {
+    int cases = 0;
     for (const as_variant *v = suite->variants; v->name; v++) {
         if (strcmp(v->on, "cuda") != 0 || (only && strcmp(v->name, only) != 0))
             continue;
-        variants++;
         for (const char *const *a = axes; *a; a++)
-            check(suite, v, *a);
+            cases += check(suite, v, *a);
     }
-    assert_true(variants > 0);
+    assert_true(cases > 0);
+    return cases;
 }
 
 /* Rows that are whole quads and that are not; less than a tile, whole tiles, one more and one less. */
@@ -207,7 +219,59 @@ static const char *const matmul_shapes[] = {"n=1",
 
 static void test_matmul(void **state) {
     (void)state;
-    check_all(&as_matmul_suite, NULL, matmul_shapes);
+    const int shapes = (int)(sizeof matmul_shapes / sizeof *matmul_shapes) - 1;
+    /* The ten rungs in float32; cublas and cublaslt where the libraries are. */
+    assert_true(check_all(&as_matmul_suite, NULL, matmul_shapes) >= 10 * shapes);
+}
+
+/* Tiles of 64, 128 and 256, whole and ragged; k shorter than a slab, than all stages, longer; rows of C that the copy
+ * engine takes and that it does not; and for the rungs that take any k, rows that no 16 bytes divide. */
+static const char *const tensor_shapes[] = {"n=256;m=128;k=64",
+                                            "n=512;m=512;k=512",
+                                            "n=64;m=64;k=16",
+                                            "n=264;m=130;k=1040",
+                                            "n=255;m=257;k=272",
+                                            "n=1;m=1;k=16",
+                                            "n=1000;m=333;k=48",
+                                            "n=1030;m=1;k=2064",
+                                            "n=1;m=600;k=144",
+                                            "n=1296;m=700;k=400",
+                                            "n=33;m=70;k=7",
+                                            "n=129;m=257;k=333",
+                                            NULL};
+static const char *const tensor_types[] = {"tf32", "bf16", "f16", "e4m3", "s8"};
+
+static int check_types(const char *variant, const char *config) {
+    int cases = 0;
+    for (size_t t = 0; t < sizeof tensor_types / sizeof *tensor_types; t++)
+        for (const char *const *shape = tensor_shapes; *shape; shape++)
+            for (const as_variant *v = as_matmul_suite.variants; v->name; v++) {
+                char axes[128];
+                snprintf(axes, sizeof axes, "%s;type=%s;config=%s", *shape, tensor_types[t], config);
+                if (strcmp(v->on, "cuda") == 0 && strcmp(v->name, variant) == 0)
+                    cases += check(&as_matmul_suite, v, axes);
+            }
+    return cases;
+}
+
+static int capability(void) {
+    const struct cudaDeviceProp *d = &as_cuda_of(&device)->properties;
+    return 10 * d->major + d->minor;
+}
+
+static void test_matmul_tensor(void **state) {
+    (void)state;
+    const int shapes = (int)(sizeof tensor_shapes / sizeof *tensor_shapes) - 1, cc = capability();
+    assert_true(check_types("wmma", "auto") == shapes * (cc >= 80 ? 4 : 2));
+    assert_true(check_types("mma", "auto") == shapes * (cc >= 89 ? 5 : cc >= 80 ? 4 : 0));
+    check_types("cublaslt", "auto"); /* takes what it takes */
+#define CONFIG(name, ...) name,
+    static const char *const mma[] = {AS_MATMUL_MMA(CONFIG)}, *const wgmma[] = {AS_MATMUL_WGMMA(CONFIG)};
+#undef CONFIG
+    for (size_t i = 0; i < sizeof mma / sizeof *mma; i++)
+        check_types("mma", mma[i]);
+    for (size_t i = 0; i < sizeof wgmma / sizeof *wgmma; i++)
+        assert_true(check_types("wgmma", wgmma[i]) == (cc == 90 ? 5 * (shapes - 2) : 0));
 }
 
 /* Every row of the table, whichever of them `auto` takes. */
@@ -228,13 +292,19 @@ static void test_matmul_configurations(void **state) {
 /* The device reference is itself checked against the host's. */
 static void test_matmul_device_reference(void **state) {
     (void)state;
-    static const char *const axes[] = {"n=1", "n=33", "n=7;m=100;k=65", NULL};
-    const as_variant *v = as_matmul_suite.variants;
-    while (strcmp(v->on, "cuda") != 0)
-        v++;
+    static const char *const axes[] = {"n=1",
+                                       "n=33",
+                                       "n=7;m=100;k=65",
+                                       "n=7;m=100;k=65;type=tf32",
+                                       "n=7;m=100;k=65;type=bf16",
+                                       "n=7;m=100;k=65;type=f16",
+                                       "n=7;m=100;k=65;type=e4m3",
+                                       "n=7;m=100;k=65;type=s8",
+                                       NULL};
+    as_variant v = {.name = "cublaslt", .on = "cuda"}; /* takes every type; nothing of it is run */
     for (const char *const *a = axes; *a; a++) {
         bench b;
-        assert_true(set_up(&b, &as_matmul_suite, v, *a, false));
+        assert_true(set_up(&b, &as_matmul_suite, &v, *a, false));
         const int64_t n = b.work.rows * b.work.columns;
         void *out[2];
         double *got[2], *want[2];
@@ -370,6 +440,9 @@ static void test_ceilings(void **state) {
     check_all(&as_ceiling_suite, "read", (const char *const[]){"level=l2", "level=hbm", NULL});
     check_all(&as_ceiling_suite, "copy", (const char *const[]){"level=hbm", NULL});
     check_all(&as_ceiling_suite, "fma", (const char *const[]){"type=f32", "type=f64", NULL});
+    if (capability() >= 80)
+        check_all(&as_ceiling_suite, "tensor",
+                  (const char *const[]){"type=tf32", "type=bf16", "type=f16", "type=e4m3", "type=s8", NULL});
     check_all(&as_ceiling_suite, "link", (const char *const[]){"dir=h2d", "dir=d2h", NULL});
     check_all(&as_ceiling_suite, "launch", (const char *const[]){"", NULL});
 }
@@ -423,6 +496,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_matmul_configurations),
+        cmocka_unit_test(test_matmul_tensor),
         cmocka_unit_test(test_matmul_device_reference),
         cmocka_unit_test(test_memcpy),
         cmocka_unit_test(test_copy_kernel_alignments),

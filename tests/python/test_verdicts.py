@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from scipy import stats as scipy_stats
 
 from reports import verdicts
 
@@ -47,7 +48,9 @@ def test_stated_budget_decides_as_often_as_promised():
     trials = 500
     sides = [_side(rng.normal(m, s, (trials, needed, 1))) for m, s in zip((0.0, 0.06), spread, strict=True)]
     difference, low, high, p = verdicts.welch(*sides)
-    said = verdicts.judge(difference, low, high, p, np.full(trials, limit[0]), np.full(trials, limit[0]), 1.0)
+    said = verdicts.judge(
+        difference, low, high, p <= verdicts.LEVEL, np.full(trials, limit[0]), np.full(trials, limit[0]), 1.0
+    )
     assert 0.7 < np.mean(said == "slower") < 0.95
 
 
@@ -77,7 +80,8 @@ def _study(seed, repetitions, count, spread, slow=0, factor=1.0, between=None, c
             for add in (0.0, shift)
         ]
         difference, low, high, p = verdicts.welch(*sides)
-        said = verdicts.judge(difference, low, high, verdicts.benjamini_hochberg(p), limit, limit, 1.0)
+        certain = verdicts.benjamini_hochberg(p) <= verdicts.LEVEL
+        said = verdicts.judge(difference, low, high, certain, limit, limit, 1.0)
         alarms += int(np.sum(np.isin(said[slow:], ("slower", "faster"))))
         found += int(np.sum(said[:slow] == "slower"))
     return alarms / (repetitions * (cases - slow)), found / max(1, repetitions * slow)
@@ -114,7 +118,8 @@ def test_drift_between_two_runs_alarms_falsely_unless_it_is_calibrated(known):
         drift = rng.normal(0, 0.05, (2, 200, 1, 1))
         sides = [_side(rng.normal(0, 0.01, (200, 6, 1)) + d, session=session) for d in drift]
         difference, low, high, p = verdicts.welch(*sides)
-        said = verdicts.judge(difference, low, high, verdicts.benjamini_hochberg(p), limit, limit, 1.0)
+        certain = verdicts.benjamini_hochberg(p) <= verdicts.LEVEL
+        said = verdicts.judge(difference, low, high, certain, limit, limit, 1.0)
         alarms += int(np.sum(np.isin(said, ("slower", "faster"))))
     assert alarms / (50 * 200) <= 0.01 if known else alarms / (50 * 200) > 0.5
 
@@ -161,3 +166,93 @@ def test_100000_rows_a_side_take_under_4_gb(tmp_path):
     code, _, peak = _cost(*paths)
     assert code == 0
     assert peak < 4e9
+
+
+# ---- pairs ----
+
+
+def _pairs(ratios):
+    return verdicts.stack([verdicts.pair_estimate(case) for case in ratios.tolist()])
+
+
+@pytest.mark.parametrize(("pairs", "cut"), [(6, 1), (16, 3), (20, 4)])
+def test_pairs_are_tested_as_yuen_by_scipy_but_for_the_factor(pairs, cut):
+    """scipy has Yuen's test of two samples; against a sample without spread it is that of one."""
+    ratios = np.random.default_rng(21).normal(0.01, 0.05, pairs)
+    peer = scipy_stats.ttest_ind(ratios, np.zeros(pairs), trim=cut / pairs + 1e-9, equal_var=False)
+    difference, low, high, p = (float(x[0]) for x in verdicts.paired(_pairs(ratios[None])))
+    freedom = pairs - 2 * cut - 1
+    score = peer.statistic / (1 + 2 * cut / (pairs - 2 * cut) ** 2)
+    assert difference == pytest.approx(scipy_stats.trim_mean(ratios, 0.2), rel=1e-9)
+    assert p == pytest.approx(2 * scipy_stats.t.sf(abs(score), freedom), rel=1e-6)
+    assert high - low == pytest.approx(2 * scipy_stats.t.ppf(0.975, freedom) * difference / score, rel=1e-6)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.1])
+def test_pairs_without_any_spread(ratio):
+    _, low, high, p = verdicts.paired(_pairs(np.full((1, 8), ratio)))
+    assert (low[0], high[0], p[0]) == (ratio, ratio, 1.0 if ratio == 0 else 0.0)
+
+
+@pytest.mark.parametrize("pairs", [6, 8, 10, 14, 16, 20, 60])
+def test_p_of_pairs_holds_its_level_where_it_decides(pairs):
+    """Normal ratios, 40,000 cases: p <= 0.01 in at most 1% (0.0005 is one standard error), and not much rarer."""
+    p = verdicts.paired(_pairs(np.random.default_rng(22).normal(0, 0.05, (40_000, pairs))))[3]
+    share = float(np.mean(p <= verdicts.PAIR_LEVEL))
+    assert 0.004 < share < verdicts.PAIR_LEVEL + 3 * 0.0005
+
+
+def _launches(rng, trials, cases, count, kind):
+    """Logarithms of times in the order of the launches. Disturbances only slow down; a drift is common to all cases."""
+    shape = (trials, cases, count)
+    own = rng.normal(0, 0.01, shape)
+    if kind == "bursts":
+        return own + rng.exponential(0.2, shape) * (rng.random(shape) < 0.15)
+    if kind == "common bursts":
+        one = (trials, 1, count)
+        return own + rng.exponential(0.2, one) * (rng.random(one) < 0.15)
+    if kind == "drift":
+        steps = rng.normal(0, 1, (count, trials, 1))
+        drift = np.zeros((trials, 1, count))
+        for i in range(count):
+            drift[..., i] = (0.9 * drift[..., i - 1] if i else 0) + steps[i] * (math.sqrt(1 - 0.81) if i else 1)
+        return own + 0.05 * drift
+    return 0.012 * rng.standard_t(2, shape)
+
+
+@pytest.mark.parametrize(
+    ("kind", "least"), [("bursts", 0.92), ("common bursts", 0.92), ("drift", 0.99), ("heavy tails", 0.99)]
+)
+def test_pairs_on_a_noisy_machine(kind, least):
+    """6 cases, 20 pairs in random order: false alarms at most 1% of comparisons, and 5% in one case is found."""
+    rng, trials, cases = np.random.default_rng(23), 400, 6
+    times = _launches(rng, trials, cases, 40, kind)
+    turned = np.where(rng.random((trials, 1, 20)) < 0.5, -1.0, 1.0)
+    ratios = turned * (times[..., 1::2] - times[..., 0::2])
+    limit = np.full(cases, math.log1p(0.02))
+    alarms = found = 0
+    for trial in ratios:
+        for added in (0.0, math.log(1.05)):
+            trial[0] += added
+            difference, low, high, p = verdicts.paired(_pairs(trial))
+            certain = (verdicts.benjamini_hochberg(p) <= verdicts.LEVEL) & (p <= verdicts.PAIR_LEVEL)
+            said = verdicts.judge(difference, low, high, certain, limit, limit, 1.0)
+            if added:
+                found += said[0] == "slower"
+            else:
+                alarms += int(np.isin(said, ("slower", "faster")).sum())
+    assert alarms / (trials * cases) <= 0.01
+    assert found / trials >= least
+
+
+def test_the_budget_of_pairs_decides():
+    """As many pairs as stated: the verdict falls about as often as promised."""
+    rng, limit, trials = np.random.default_rng(24), np.log1p([0.02]), 500
+    first = _pairs(rng.normal(0, 0.04, (1, 12)))
+    first.mean[0] = 0.05
+    spread = math.sqrt(first.per_launch[0])
+    difference, _, _, p = verdicts.paired(first)
+    needed = int(verdicts.budget((first,), difference, p, limit, limit, verdicts.PAIR_LEVEL)[0])
+    _, _, _, p = verdicts.paired(_pairs(rng.normal(0.05, spread, (trials, needed))))
+    assert 12 < needed < 100
+    assert 0.7 <= np.mean(p <= verdicts.PAIR_LEVEL) <= 0.97

@@ -1,0 +1,260 @@
+/* matmul/packed on the host: the arrangement of Goto & van de Geijn (ACM TOMS 34, 2008), turned so that vectors lie
+ * along the rows of C.
+ *
+ *   member of the team   a rectangle of C, from a grid over the team whose rectangles are nearly square; no member waits
+ *                        for another, and each packs what it needs itself: (1/rows + 1/columns) of the multiply-adds
+ *   depth block          KC columns of A and rows of B; all of the member's rows of A are packed once, transposed, so
+ *                        that a register tile reads its column of A as consecutive floats
+ *   column block         KC x NC of B packed in strips as wide as a register tile; it fills half of L2
+ *   panel                MR rows of A, MR x KC: stays in L1 while the strips of the block pass by
+ *   register tile        MR x NR of C, read and written once a depth block, straight from registers
+ *
+ * KC is chosen so that a panel takes at most half of L1, and at most 320 so that a strip's lines are still there when
+ * the next panel comes; NC so that a block of B takes half of L2. Both follow the caches of the machine.
+ *
+ * Loads for each multiply-add: a strip is read from L2 once for MR rows, so 4 NR KC bytes for MR NR KC multiply-adds:
+ * 1/MR of a float each (14 rows: 9 bytes a cycle at two 16-wide multiply-adds a cycle), which L2 delivers.
+ *
+ * Measured against OpenBLAS: results/README.md. */
+#include "matmul.h"
+
+#include "../ceiling/levels.h"
+#include "../isa.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_KC = 320, MAX_ROWS = 14, MAX_COLUMNS = 32 };
+
+/* c[rows][columns] = or += sum over depth of a[d][rows] x b[d][columns]. */
+typedef void (*tile_fn)(int64_t depth, const float *a, const float *b, float *c, int64_t stride, bool add);
+
+/* rows and vectors are constants, so that the sums stay in registers; rows * vectors + vectors + 1 of them are used.
+ * The next lines of the strip are fetched ahead of the hardware, which stops at a page. */
+#define DEFINE_TILE(name, target, width, rows, vectors)                                                                \
+    typedef float name##_vector __attribute__((vector_size(4 * (width)), aligned(4), may_alias));                      \
+    target static void name(int64_t depth, const float *a, const float *b, float *c, int64_t stride, bool add) {       \
+        name##_vector sum[rows][vectors];                                                                              \
+        memset(sum, 0, sizeof sum);                                                                                    \
+        for (int i = 0; i < (rows); i++)                                                                               \
+            for (int v = 0; v < (vectors); v++)                                                                        \
+                __builtin_prefetch(c + i * stride + v * (width), 1);                                                   \
+        for (int64_t d = 0; d < depth; d++, a += (rows), b += (vectors) * (width)) {                                   \
+            for (int v = 0; v < (vectors); v++)                                                                        \
+                __builtin_prefetch(b + (8 * (vectors) + v) * (width));                                                 \
+            for (int i = 0; i < (rows); i++)                                                                           \
+                for (int v = 0; v < (vectors); v++)                                                                    \
+                    sum[i][v] += a[i] * ((const name##_vector *)b)[v];                                                 \
+        }                                                                                                              \
+        for (int i = 0; i < (rows); i++)                                                                               \
+            for (int v = 0; v < (vectors); v++) {                                                                      \
+                name##_vector *out = (name##_vector *)(c + i * stride) + v;                                            \
+                if (add)                                                                                               \
+                    sum[i][v] += *out;                                                                                 \
+                *out = sum[i][v];                                                                                      \
+            }                                                                                                          \
+    }
+
+/* 28 + 3 of 32 registers (AVX-512), 12 + 3 of 16 (AVX2), 8 + 3 of 16 (SSE2). */
+DEFINE_TILE(tile_base, , 4, 4, 2)
+DEFINE_TILE(tile_avx2, AS_TARGET_AVX2, 8, 6, 2)
+DEFINE_TILE(tile_avx512, AS_TARGET_AVX512, 16, 14, 2)
+
+typedef struct plan {
+    tile_fn run;
+    int rows, columns; /* of the register tile */
+    int grid_rows, grid_columns;
+    int64_t kc, nc;
+    size_t a_floats, b_floats; /* buffers of one member */
+} plan;
+
+typedef struct packed_state {
+    plan plan;
+    float *buffer; /* of each member: A, then B */
+} packed_state;
+
+static int64_t at_most(int64_t value, int64_t limit) { return value < limit ? value : limit; }
+static int64_t blocks(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+static void pick_tile(plan *p) {
+    switch (as_isa_best()) {
+    case AS_ISA_AVX512: p->run = tile_avx512, p->rows = 14, p->columns = 32; return;
+    case AS_ISA_AVX2: p->run = tile_avx2, p->rows = 6, p->columns = 16; return;
+    case AS_ISA_BASE: break;
+    }
+    p->run = tile_base, p->rows = 4, p->columns = 8;
+}
+
+/* The grid of `members` with the least packing, (rows of a rectangle + its columns), for m x n. */
+static void pick_grid(plan *p, int members, as_matmul_shape s) {
+    double least = 0;
+    for (int r = 1; r <= members; r++) {
+        if (members % r)
+            continue;
+        const double side = (double)blocks(blocks(s.m, p->rows), r) * p->rows +
+                            (double)blocks(blocks(s.n, p->columns), members / r) * p->columns;
+        if (r == 1 || side < least) {
+            least = side;
+            p->grid_rows = r;
+            p->grid_columns = members / r;
+        }
+    }
+}
+
+static plan plan_for(const as_levels *l, int members, as_matmul_shape s) {
+    plan p = {0};
+    pick_tile(&p);
+    pick_grid(&p, members, s);
+    const int64_t depth = at_most(l->l1_bytes / 2 / (4 * p.rows), MAX_KC);
+    p.kc = blocks(s.k, blocks(s.k, depth)); /* equal blocks, no thin last one */
+    const int64_t strips = l->l2_bytes / 2 / (4 * p.kc * p.columns);
+    p.nc = (strips > 1 ? strips : 1) * p.columns;
+    const int64_t tall = blocks(blocks(s.m, p.rows), p.grid_rows) * p.rows;
+    const int64_t wide = at_most(p.nc, blocks(blocks(s.n, p.columns), p.grid_columns) * p.columns);
+    p.a_floats = (size_t)(blocks(tall * p.kc, 16) * 16);
+    p.b_floats = (size_t)(blocks(wide * p.kc, 16) * 16) + 16 * MAX_COLUMNS; /* fetched ahead: beyond the last strip */
+    return p;
+}
+
+/* ---- packing ---- */
+
+/* Strips of `columns` columns one after another, each depth x columns; missing columns are zero. */
+static void pack_b(float *out, const float *b, int64_t stride, int64_t depth, int64_t n, int columns) {
+    for (int64_t j = 0; j < n; j += columns) {
+        const int64_t w = at_most(n - j, columns);
+        for (int64_t d = 0; d < depth; d++, out += columns) {
+            memcpy(out, b + d * stride + j, (size_t)w * sizeof *b);
+            if (w < columns)
+                memset(out + w, 0, (size_t)(columns - w) * sizeof *b);
+        }
+    }
+}
+
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int lanes __attribute__((vector_size(16)));
+
+/* out[d][0..4) for d in [0, 4) from four rows: a 4 x 4 transposition in registers. */
+static inline void transpose4(float *out, int64_t out_stride, const float *a, int64_t stride) {
+    const quad r0 = *(const quad *)a, r1 = *(const quad *)(a + stride);
+    const quad r2 = *(const quad *)(a + 2 * stride), r3 = *(const quad *)(a + 3 * stride);
+    const quad low01 = __builtin_shuffle(r0, r1, (lanes){0, 4, 1, 5});
+    const quad high01 = __builtin_shuffle(r0, r1, (lanes){2, 6, 3, 7});
+    const quad low23 = __builtin_shuffle(r2, r3, (lanes){0, 4, 1, 5});
+    const quad high23 = __builtin_shuffle(r2, r3, (lanes){2, 6, 3, 7});
+    *(quad *)out = __builtin_shuffle(low01, low23, (lanes){0, 1, 4, 5});
+    *(quad *)(out + out_stride) = __builtin_shuffle(low01, low23, (lanes){2, 3, 6, 7});
+    *(quad *)(out + 2 * out_stride) = __builtin_shuffle(high01, high23, (lanes){0, 1, 4, 5});
+    *(quad *)(out + 3 * out_stride) = __builtin_shuffle(high01, high23, (lanes){2, 3, 6, 7});
+}
+
+/* One panel: depth x rows, missing rows zero. */
+static void pack_panel(float *out, const float *a, int64_t stride, int64_t depth, int64_t m, int rows) {
+    const int64_t quads = at_most(m, rows) / 4 * 4, quad_depth = depth / 4 * 4;
+    for (int64_t i = 0; i < quads; i += 4)
+        for (int64_t d = 0; d < quad_depth; d += 4)
+            transpose4(out + d * rows + i, rows, a + i * stride + d, stride);
+    for (int64_t d = 0; d < depth; d++)
+        for (int64_t i = d < quad_depth ? quads : 0; i < rows; i++)
+            out[d * rows + i] = i < m ? a[i * stride + d] : 0.0f;
+}
+
+/* ---- one member ---- */
+
+typedef struct packed_job {
+    const packed_state *state;
+    as_matmul_shape s;
+    const float *a, *b;
+    float *c;
+} packed_job;
+
+typedef struct rectangle {
+    int64_t row, rows, column, columns;
+} rectangle;
+
+static rectangle rectangle_of(const plan *p, as_matmul_shape s, int member) {
+    const int r = member / p->grid_columns, c = member % p->grid_columns;
+    const int64_t panels = blocks(s.m, p->rows), strips = blocks(s.n, p->columns);
+    rectangle out = {.row = panels * r / p->grid_rows * p->rows, .column = strips * c / p->grid_columns * p->columns};
+    out.rows = at_most(panels * (r + 1) / p->grid_rows * p->rows, s.m) - out.row;
+    out.columns = at_most(strips * (c + 1) / p->grid_columns * p->columns, s.n) - out.column;
+    return out;
+}
+
+/* One register tile; one that reaches over the edge of C goes through a whole tile on the stack. */
+static void one_tile(const plan *p, int64_t depth, const float *a, const float *b, float *c, int64_t stride,
+                     int64_t rows, int64_t columns, bool add) {
+    if (rows >= p->rows && columns >= p->columns) {
+        p->run(depth, a, b, c, stride, add);
+        return;
+    }
+    _Alignas(64) float tile[MAX_ROWS * MAX_COLUMNS];
+    p->run(depth, a, b, tile, p->columns, false);
+    for (int64_t i = 0; i < at_most(rows, p->rows); i++)
+        for (int64_t j = 0; j < at_most(columns, p->columns); j++)
+            c[i * stride + j] = add ? c[i * stride + j] + tile[i * p->columns + j] : tile[i * p->columns + j];
+}
+
+static void packed_member(int member, int size, void *context) {
+    (void)size;
+    const packed_job *job = context;
+    const plan *p = &job->state->plan;
+    if (member >= p->grid_rows * p->grid_columns)
+        return;
+    const as_matmul_shape s = job->s;
+    const rectangle r = rectangle_of(p, s, member);
+    float *a = job->state->buffer + (size_t)member * (p->a_floats + p->b_floats), *b = a + p->a_floats;
+    float *c = job->c + r.row * s.n + r.column;
+    for (int64_t k = 0; k < s.k; k += p->kc) {
+        const int64_t depth = at_most(s.k - k, p->kc);
+        for (int64_t i = 0; i < r.rows; i += p->rows)
+            pack_panel(a + i * depth, job->a + (r.row + i) * s.k + k, s.k, depth, r.rows - i, p->rows);
+        for (int64_t n = 0; n < r.columns; n += p->nc) {
+            const int64_t width = at_most(r.columns - n, p->nc);
+            pack_b(b, job->b + k * s.n + r.column + n, s.n, depth, width, p->columns);
+            for (int64_t i = 0; i < r.rows; i += p->rows)
+                for (int64_t j = 0; j < width; j += p->columns)
+                    one_tile(p, depth, a + i * depth, b + j * depth, c + i * s.n + n + j, s.n, r.rows - i, width - j,
+                             k > 0);
+        }
+    }
+}
+
+/* ---- hooks ---- */
+
+as_status as_matmul_packed_prepare_cpu(const as_call *call, void **state, as_error *e) {
+    as_levels levels;
+    AS_TRY(as_levels_read(&levels, e));
+    packed_state *t = calloc(1, sizeof *t);
+    if (!t)
+        return as_fail(e, AS_ENOMEM, "no memory for the state of matmul/packed");
+    const int members = as_team_size(call->team);
+    t->plan = plan_for(&levels, members, as_matmul_shape_of(call->params));
+    const size_t bytes = (size_t)members * (t->plan.a_floats + t->plan.b_floats) * sizeof *t->buffer;
+    t->buffer = aligned_alloc(64, bytes);
+    if (!t->buffer) {
+        free(t);
+        return as_fail(e, AS_ENOMEM, "no memory for the packing buffers of matmul/packed (%zu bytes)", bytes);
+    }
+    memset(t->buffer, 0, bytes); /* page faults here, not in the timed region */
+    *state = t;
+    return AS_OK;
+}
+
+void as_matmul_packed_finish_cpu(void *state) {
+    packed_state *t = state;
+    if (!t)
+        return;
+    free(t->buffer);
+    free(t);
+}
+
+as_status as_matmul_packed_cpu(const as_call *call, as_error *e) {
+    const packed_state *t = call->state;
+    const int planned = t->plan.grid_rows * t->plan.grid_columns;
+    if (as_team_size(call->team) != planned)
+        return as_fail(e, AS_EFAIL, "matmul/packed was prepared for %d threads, not %d", planned,
+                       as_team_size(call->team));
+    packed_job job = {t, as_matmul_shape_of(call->params), call->operand[0], call->operand[1], call->operand[2]};
+    as_team_run(call->team, packed_member, &job);
+    return AS_OK;
+}

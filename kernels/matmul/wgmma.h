@@ -1,0 +1,40 @@
+/* Configurations of matmul/wgmma. A row is
+ *
+ *   X(name, tile m, n, stages, cluster m, n, deferred, height, rate)
+ *
+ * A block computes tile_m x tile_n elements of C from slabs of 128 bytes along k, `stages` of them in shared memory.
+ * cluster_m x cluster_n blocks share what they load: the blocks of a column of the cluster one tile of B, those of a row
+ * one tile of A. `deferred`: a narrow C is stored while the next tile is multiplied. `height`: rows of clusters in a
+ * group of the walk over C; 0: about a square. `rate` ranks the rows where `auto` chooses. */
+#pragma once
+
+#include <string.h>
+
+#define AS_MATMUL_WGMMA(X)                                                                                             \
+    X("128x256s4c2x1d", 128, 256, 4, 2, 1, true, 0, 100)                                                               \
+    X("128x256s4c2x1", 128, 256, 4, 2, 1, false, 0, 96)                                                                \
+    X("128x256s4c2x1h4", 128, 256, 4, 2, 1, true, 4, 95)                                                               \
+    X("128x256s4c2x1h16", 128, 256, 4, 2, 1, true, 16, 95)                                                             \
+    X("128x256s4c1x2d", 128, 256, 4, 1, 2, true, 0, 95)                                                                \
+    X("128x256s4c1x1d", 128, 256, 4, 1, 1, true, 0, 95)                                                                \
+    X("256x128s4c2x1d", 256, 128, 4, 2, 1, true, 0, 95)                                                                \
+    X("256x128s4c1x2d", 256, 128, 4, 1, 2, true, 0, 95)                                                                \
+    X("128x128s6c2x1d", 128, 128, 6, 2, 1, true, 0, 85)                                                                \
+    X("128x128s6c1x1d", 128, 128, 6, 1, 1, true, 0, 80)
+
+/* Names for the help of axis `config`. */
+#define AS_WGMMA_LISTED(name, ...) ", " name
+#define AS_WGMMA_NAMES "auto" AS_MATMUL_WGMMA(AS_WGMMA_LISTED)
+
+/* The row's number, -1 for auto, -2 where there is no such row. */
+static inline int as_wgmma_row(const char *name) {
+#define AS_WGMMA_NAME(name, ...) name,
+    static const char *const names[] = {AS_MATMUL_WGMMA(AS_WGMMA_NAME)};
+#undef AS_WGMMA_NAME
+    if (strcmp(name, "auto") == 0)
+        return -1;
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -2;
+}
