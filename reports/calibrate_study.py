@@ -6,26 +6,29 @@ A session is one duet: the launches of two sides A and B, taken in turns. Formul
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+from scipy import optimize
 from scipy import stats as scipy_stats
 
 from .calibrate_cases import SIDE_BY_SIDE, STORED, Cases
 from .calibration import FIELDS, OPTIONAL, Calibration
 from .compare import compare
+from .duet import LEAST_PAIRS
 from .duet_judge import Pairs, judge_pairs
 from .readers import Side
 from .shape import median
-from .verdicts import LEVEL
+from .verdicts import LEVEL, PAIR_LEVEL, pair_estimate, trimmed
 
 FOUND = 0.95  # of the slow-downs of the least detectable effect are found
 AIM = 0.01  # the effect whose budget is stated
 MOST_PAIRS = 1000
 LARGEST_EFFECT = 10.0  # a least effect above it is not stated
-LEAST_SESSIONS = 4  # two to judge, two others to calibrate with
+LEAST_SESSIONS = 6  # two to judge, four others to calibrate with: fewer say next to nothing of sessions
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class Session:
             return None
         return np.log([median(rounds) for rounds in found.launches])
 
+    def ratios(self, case: str) -> list:
+        """Logarithms of B over A of each pair, by what stands for a launch in a duet: its better quartile."""
+        a, b = (getattr(self, side).cases[case].quartiles for side in "ab")
+        return [math.log(y / x) for x, y in zip(a, b, strict=True)]
+
     def measured(self, case: str) -> bool:
         return self.logs("a", case) is not None and self.logs("b", case) is not None
 
@@ -60,7 +68,8 @@ class Session:
 
 @dataclass
 class Spread:
-    """Variances of logarithms with their degrees of freedom, None where there is none."""
+    """Variances of logarithms with their degrees of freedom, None where there is none. `pair`: n times the squared
+    error of duet's trimmed mean of n pairs, so that rare disturbed launches count as little as they do there."""
 
     launch: tuple | None = None
     session: tuple | None = None
@@ -79,7 +88,8 @@ def spread_of(sessions: list, case: str, slowed: bool) -> Spread:
     if not have:
         return Spread()
     launch = _pooled([logs for pair in have for logs in pair])
-    pair = _pooled([b - a for a, b in have])
+    pairs = [pair_estimate(s.ratios(case)) for s in sessions if s.measured(case)]
+    pair = (float(np.mean([e[3] for e in pairs])), sum(e[2] for e in pairs))
     session = None
     if len(have) >= 2 and launch:
         used = [a if slowed else np.concatenate([a, b]) for a, b in have]
@@ -110,12 +120,25 @@ def typical_spread(spreads: list) -> Spread:
 # ---- least effects ----
 
 
-def _least(error: float, freedom: float, tests: int, threshold: float) -> float | None:
-    """Smallest relative slow-down that is found with probability FOUND, as one change among `tests` tests: its p must
-    pass the level that Benjamini-Hochberg leaves to a single rejection, its estimate the threshold."""
-    needed = max(float(scipy_stats.t.ppf(1 - LEVEL / tests / 2, freedom)) * error, math.log1p(threshold))
-    effect = needed + float(scipy_stats.t.ppf(FOUND, freedom)) * error
+@cache
+def _shift(freedom: float, level: float) -> float:
+    """Effect over its standard error with which |t| passes the two-sided `level` in a share FOUND of trials: of the
+    noncentral t, since the error is itself an estimate."""
+    critical = float(scipy_stats.t.ppf(1 - level / 2, freedom))
+    return float(optimize.brentq(lambda d: scipy_stats.nct.sf(critical, freedom, d) - FOUND, 0, 20 * critical + 20))
+
+
+def _least(error: float, freedom: float, level: float, threshold: float) -> float | None:
+    """Smallest relative slow-down that is found with probability FOUND: p must pass `level`, and the estimate, which
+    scatters by `error`, the threshold."""
+    passes = math.log1p(threshold) + float(scipy_stats.norm.ppf(FOUND)) * error
+    effect = max(_shift(freedom, level) * error, passes)
     return math.expm1(effect) if effect < math.log1p(LARGEST_EFFECT) else None
+
+
+def level_of(tests: int, paired: bool) -> float:
+    """What Benjamini-Hochberg leaves to a single change among `tests` tests, and what duet asks beside it."""
+    return min(PAIR_LEVEL, LEVEL / tests) if paired else LEVEL / tests
 
 
 def least_stored(spread: Spread, launches: int, tests: int, threshold: float) -> float | None:
@@ -126,24 +149,29 @@ def least_stored(spread: Spread, launches: int, tests: int, threshold: float) ->
     total = 2 * (within + between)
     # Each side has its own launches; the spread of sessions is one estimate, and stands in the sum twice.
     divisor = 2 * within**2 / (launches - 1) + (2 * between) ** 2 / spread.session[1]
-    return _least(math.sqrt(total), total**2 / divisor if divisor > 0 else launches - 1, tests, threshold)
+    freedom = total**2 / divisor if divisor > 0 else launches - 1
+    return _least(math.sqrt(total), freedom, level_of(tests, False), threshold)
 
 
 def least_side_by_side(spread: Spread, pairs: int, tests: int, threshold: float) -> float | None:
-    if spread.pair is None or pairs < 2:
+    if spread.pair is None or pairs < LEAST_PAIRS:
         return None
-    return _least(math.sqrt(spread.pair[0] / pairs), pairs - 1, tests, threshold)
+    freedom = pairs - 1 - 2 * trimmed(pairs)
+    return _least(math.sqrt(spread.pair[0] / pairs), freedom, level_of(tests, True), threshold)
 
 
 def pairs_for(spread: Spread, effect: float, tests: int) -> int | None:
     """Least launch pairs with which a slow-down of `effect` is found, if the threshold is set below it."""
     if spread.pair is None:
         return None
-    counts = np.arange(2, MOST_PAIRS + 1)
-    error = np.sqrt(spread.pair[0] / counts)
-    quantiles = scipy_stats.t.ppf(1 - LEVEL / tests / 2, counts - 1) + scipy_stats.t.ppf(FOUND, counts - 1)
-    enough = np.flatnonzero(quantiles * error <= math.log1p(effect))
-    return int(counts[enough[0]]) if enough.size else None
+    counts = range(LEAST_PAIRS, MOST_PAIRS + 1)
+
+    def enough(count: int) -> bool:
+        freedom = count - 1 - 2 * trimmed(count)
+        return _shift(freedom, level_of(tests, True)) * math.sqrt(spread.pair[0] / count) <= math.log1p(effect)
+
+    at = bisect_left(counts, True, key=enough)
+    return counts[at] if at < len(counts) else None
 
 
 # ---- a calibration ----

@@ -17,8 +17,8 @@ from reports.compare import compare_paths
 
 import launches
 
-PAIRS = 6
-LAUNCH, SESSION = 0.004, 0.01
+DUETS, PAIRS = 6, 6
+LAUNCH, SESSION = 0.004, 0.005
 
 # Writes what `assay run` would: every case at its time, shifted by duet and by launch; slower as ASSAY_INJECT says.
 FAKE = """#!{python}
@@ -60,7 +60,7 @@ def study(tmp_path, monkeypatch):
         path, log, fake = tmp_path, tmp_path / "log", tmp_path / "assay"
         out = tmp_path / "calibration.json"
 
-        def __call__(self, *words, duets=4, pairs=PAIRS) -> int:
+        def __call__(self, *words, duets=DUETS, pairs=PAIRS) -> int:
             fixed = ["--folder", str(self.path / "study"), "--out", str(self.out)]
             return main(["calibrate", "--duets", str(duets), "--pairs", str(pairs), *fixed, *words])
 
@@ -92,30 +92,30 @@ def test_whole_study(study, capsys):
     markdown = study.path / "study.md"
     assert study("--markdown", str(markdown), "--seed", "7") == 0
     shown = capsys.readouterr().out
-    assert "side by side" in shown and "20 of 20 (100.0%)" in shown and "any other case" in shown
+    assert "side by side" in shown and "30 of 30 (100.0%)" in shown and "any other case" in shown
 
     found = load_calibration(study.out)
     assert set(found.cases) == set(ids())
     sd, freedom = found.between("matmul/tiled/n:256/dev:cpu")
-    assert freedom == 4 * 2 * (PAIRS - 1) and 0.6 * LAUNCH < sd < 1.5 * LAUNCH
+    assert freedom == DUETS * 2 * (PAIRS - 1) and 0.6 * LAUNCH < sd < 1.5 * LAUNCH
     assert 0.3 * SESSION < found.session("nothing/known/dev:cpu")[0] < 2 * SESSION
     assert found.side_by_side("synthetic/spin/us:200/dev:cpu") < 0.04
 
     raw = json.loads(study.out.read_text())
-    assert raw["command"] == ("assay calibrate --device cpu --duets 4 --pairs 6 --rounds 3 --inject 5%,20% --seed 7")
+    assert raw["command"] == ("assay calibrate --device cpu --duets 6 --pairs 6 --rounds 3 --inject 5%,20% --seed 7")
     kinds = {kind: raw["studies"]["cpu"][kind] for kind in ("side_by_side", "stored")}
-    assert [k["comparisons"] for k in kinds.values()] == [4 * len(UNCHANGED["cpu"])] * 2
-    assert [(k["found"], k["trials"]) for k in kinds.values()] == [(20, 20)] * 2
-    assert kinds["side_by_side"]["detection_interval"] == pytest.approx([0.025 ** (1 / 20), 1.0])
+    assert [k["comparisons"] for k in kinds.values()] == [DUETS * len(UNCHANGED["cpu"])] * 2
+    assert [(k["found"], k["trials"]) for k in kinds.values()] == [(30, 30)] * 2
+    assert kinds["side_by_side"]["detection_interval"] == pytest.approx([0.025 ** (1 / 30), 1.0])
     assert all(abs(row["measured"] - 0.05) < 0.01 for row in kinds["side_by_side"]["by_case"].values())
     assert all(abs(row["measured"] - 0.20) < 0.04 for row in kinds["stored"]["by_case"].values())
     assert str(study.path) not in study.out.read_text() + markdown.read_text()
     assert markdown.read_text().count("\n|") > 20
 
     # Inputs are the same in every launch, and no launch tells its host.
-    assert len(study.launches) == 4 * PAIRS * 2
+    assert len(study.launches) == DUETS * PAIRS * 2
     assert {tuple(row[1:]) for row in study.launches} == {("7", "1")}
-    orders = [tuple(row[0].split("/")[1] for row in study.launches[k : k + 12]) for k in range(0, 48, 12)]
+    orders = [tuple(row[0].split("/")[1] for row in study.launches[k : k + 12]) for k in range(0, 72, 12)]
     assert len(set(orders)) > 1
 
 
@@ -130,23 +130,23 @@ def test_compare_uses_the_file(study):
 
 def test_time_ends_it_between_pairs_and_the_same_command_goes_on(study, capsys):
     assert study("--time", "1ms") == 4
-    assert "1 of 24 pairs are done; the same command goes on" in capsys.readouterr().err
+    assert "1 of 36 pairs are done; the same command goes on" in capsys.readouterr().err
     assert not study.out.exists()
     assert study("--time", "1ms") == 4
     assert len(study.launches) == 4
     assert study() == 0
     done = [row[0] for row in study.launches]
-    assert len(done) == len(set(done)) == 48
-    assert study() == 0 and len(study.launches) == 48  # nothing is measured again
+    assert len(done) == len(set(done)) == 72
+    assert study() == 0 and len(study.launches) == 72  # nothing is measured again
 
 
 def test_study_may_be_extended(study):
     assert study(duets=2) == 0
     raw = json.loads(study.out.read_text())
     assert raw["studies"]["cpu"]["stored"] is None and raw["detectable_effect"] is not None
-    assert study(duets=4) == 0
+    assert study() == 0
     assert json.loads(study.out.read_text())["studies"]["cpu"]["stored"]["comparisons"] > 0
-    assert len(study.launches) == 48
+    assert len(study.launches) == 72
 
 
 def test_failed_case_is_left_out_and_named(study, capsys):
@@ -159,7 +159,7 @@ def test_failed_case_is_left_out_and_named(study, capsys):
     said = capsys.readouterr().out
     assert f"left out of duet 1: {ids()[0]} (B: in 0003.json: wrong at (3, 5))" in said
     kinds = json.loads(study.out.read_text())["studies"]["cpu"]
-    assert kinds["side_by_side"]["comparisons"] == 4 * len(UNCHANGED["cpu"]) - 1
+    assert kinds["side_by_side"]["comparisons"] == DUETS * len(UNCHANGED["cpu"]) - 1
 
 
 def test_case_that_the_plan_lacks_is_noted(study, capsys):

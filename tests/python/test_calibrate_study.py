@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from reports import calibrate_study as study
+from reports import verdicts
 from reports.calibrate_cases import SIDE_BY_SIDE, STORED, Cases, cases_for, kind_of
 from reports.compare import Row
 from reports.errors import InputProblem
@@ -43,7 +44,7 @@ def sessions_of(rng, cases, count, launch=0.02, session=0.03, shared=0.0, pairs=
                 entry = next((k for k, names in cases.slowed.items() if name in names), 0)
                 more = math.log1p(slow[entry - 1]) if side == "b" and entry else 0.0
                 values = np.exp(base + more + common + rng.normal(0, launch, pairs))
-                rows[name] = Found("done", launches=[[v] for v in values.tolist()])
+                rows[name] = Found("done", launches=[[v] for v in values.tolist()], quartiles=values.tolist())
         both = (Side(Path(s), files=pairs, tools=["assay"], cases=rows, identity=MACHINE) for s, rows in sides.items())
         out.append(study.Session(number, *both))
     return out
@@ -64,9 +65,10 @@ def test_known_spreads_are_recovered():
     pair = math.sqrt(np.mean([s.pair[0] for s in found]))
     assert launch == pytest.approx(math.hypot(0.02, 0.01), rel=0.03)
     assert session == pytest.approx(0.03, rel=0.1)
-    assert pair == pytest.approx(0.02 * math.sqrt(2), rel=0.03)  # what a pair shares cancels out
+    # What a pair shares cancels out; a trimmed mean is a little less certain than a mean.
+    assert 0.02 * math.sqrt(2) < pair < 1.12 * 0.02 * math.sqrt(2)
     assert {s.launch[1] for s in found} == {12 * 2 * (PAIRS - 1)}
-    assert {s.session[1] for s in found} == {11} and {s.pair[1] for s in found} == {12 * (PAIRS - 1)}
+    assert {s.session[1] for s in found} == {11} and {s.pair[1] for s in found} == {12 * (PAIRS - 1 - 4)}
 
 
 def test_slow_down_is_no_spread():
@@ -76,7 +78,21 @@ def test_slow_down_is_no_spread():
     found = [study.spread_of(sessions, name, True) for name in cases.slowed[STORED]]
     assert math.sqrt(np.mean([s.launch[0] for s in found])) == pytest.approx(0.01, rel=0.05)
     assert math.sqrt(np.mean([s.session[0] for s in found])) < 0.002
-    assert math.sqrt(np.mean([s.pair[0] for s in found])) == pytest.approx(0.01 * math.sqrt(2), rel=0.05)
+    assert 0.01 * math.sqrt(2) < math.sqrt(np.mean([s.pair[0] for s in found])) < 0.0165
+
+
+def test_rare_disturbed_launches_do_not_widen_pairs():
+    cases = _cases(20, 1)
+    sessions = sessions_of(np.random.default_rng(12), cases, 6, launch=0.01)
+    quiet = [study.spread_of(sessions, name, False) for name in cases.unchanged]
+    for session in sessions:
+        for name in cases.unchanged:
+            session.b.cases[name].quartiles[3] *= 2
+            session.b.cases[name].launches[3][0] *= 2
+    loud = [study.spread_of(sessions, name, False) for name in cases.unchanged]
+    pairs, sides = ([np.mean([getattr(s, k)[0] for s in group]) for group in (quiet, loud)] for k in ("pair", "launch"))
+    assert pairs[1] < 1.5 * pairs[0]
+    assert sides[1] > 20 * sides[0]  # a comparison with a stored result does suffer from them
 
 
 def test_equal_sessions_have_no_session_spread():
@@ -94,22 +110,17 @@ def test_case_that_was_not_studied_gets_the_mean_and_the_freedom_of_unlike_cases
     assert study.typical_spread([]) == study.Spread()
 
 
-def _share_found(rng, effect: float, error: float, freedom: int, tests: int, threshold: float) -> float:
-    """Of 20,000 trials of a paired t test at the level of a single rejection."""
-    from scipy import stats
-
-    estimates = math.log1p(effect) + error * rng.standard_normal(20000)
-    spreads = error * np.sqrt(rng.chisquare(freedom, 20000) / freedom)
-    p = 2 * stats.t.sf(np.abs(estimates) / spreads, freedom)
-    return float(np.mean((p <= 0.05 / tests) & (estimates >= math.log1p(threshold))))
-
-
-@pytest.mark.parametrize(("sd", "threshold"), [(0.03, 0.02), (0.003, 0.02), (0.05, 0.001)])
-def test_least_effect_is_found_in_95_of_100_trials(sd, threshold):
-    spread = study.Spread(pair=(sd**2, 500))
-    effect = study.least_side_by_side(spread, 16, 11, threshold)
-    share = _share_found(np.random.default_rng(4), effect, sd / 4, 15, 11, threshold)
-    assert 0.93 < share < 0.97
+@pytest.mark.parametrize(("sd", "threshold", "tests"), [(0.03, 0.02, 11), (0.003, 0.02, 11), (0.05, 0.001, 2)])
+def test_least_effect_is_found_in_95_of_100_trials(sd, threshold, tests):
+    """By duet's own test, at the level of a single change."""
+    rng = np.random.default_rng(4)
+    noise = rng.normal(0, sd, (4000, 16))
+    estimate = verdicts.stack([verdicts.pair_estimate(row) for row in noise.tolist()])
+    spread = study.Spread(pair=(float(estimate.per_launch.mean()), 500))
+    estimate.mean += math.log1p(study.least_side_by_side(spread, 16, tests, threshold))
+    difference, _, _, p = verdicts.paired(estimate)
+    found = (p <= min(0.01, 0.05 / tests)) & (difference >= math.log1p(threshold))
+    assert 0.93 < found.mean() < 0.975
 
 
 def test_stated_pairs_find_one_percent():
@@ -156,16 +167,16 @@ def test_stored_kind_has_few_false_alarms_and_finds_what_is_large():
 
 def test_stored_kind_needs_others_to_calibrate_with():
     cases = _cases(3)
-    sessions = sessions_of(np.random.default_rng(7), cases, 4)
-    assert study.stored(sessions[:3], cases, 0.2, _aim(cases)) is None
-    assert study.stored(sessions, cases, 0.2, _aim(cases)).comparisons == 12
+    sessions = sessions_of(np.random.default_rng(7), cases, 6)
+    assert study.stored(sessions[:5], cases, 0.2, _aim(cases)) is None
+    assert study.stored(sessions, cases, 0.2, _aim(cases)).comparisons == 18
 
 
 def test_judged_sessions_are_not_in_their_own_calibration():
     """One session whose launches scatter tenfold: it must not make its own comparison cautious."""
     cases = _cases(1, 1)
     rng = np.random.default_rng(8)
-    sessions = sessions_of(rng, cases, 5, launch=0.01)
+    sessions = sessions_of(rng, cases, 7, launch=0.01)
     wild = sessions_of(rng, cases, 1, launch=0.1)[0]
     sessions[0] = replace(wild, number=0)
     seen = []
@@ -180,8 +191,8 @@ def test_judged_sessions_are_not_in_their_own_calibration():
         study.stored(sessions, cases, 0.2, _aim(cases))
     finally:
         study.compare = saved
-    # (0, 2) and (3, 0) leave session 0 out; the others hold it. Each judges its unchanged and its slowed case.
-    assert [value < 0.02 for value in seen] == [True, True, False, False, False, False, True, True, False, False]
+    # (0, 3) and (4, 0) leave session 0 out; the others hold it. Each judges its unchanged and its slowed case.
+    assert [value < 0.02 for value in seen[::2]] == [i in (0, 4) for i in range(7)] and seen[::2] == seen[1::2]
 
 
 def test_alarms_and_misses_are_counted_by_verdict_and_q():

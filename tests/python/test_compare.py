@@ -156,7 +156,7 @@ def test_variance_between_sessions_widens_the_interval_and_no_launches_reduce_it
     row = verdict_of(sides, base, new, calibration=wide)
     assert (row.verdict, row.budget) == ("inconclusive", None)
     assert row.high / row.low == pytest.approx(
-        math.exp(2 * scipy_stats.t.ppf(0.975, 60) * 0.1 * math.sqrt(2)), rel=0.01
+        math.exp(2 * scipy_stats.t.ppf(0.975, 30) * 0.1 * math.sqrt(2)), rel=0.01
     )
     found = compare(*sides([launches.case("a", base)], [launches.case("a", new)]), calibration=wide)
     assert "runs at other times differ by 10%" in text(found)
