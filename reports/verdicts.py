@@ -167,7 +167,8 @@ def judge(difference, low, high, certain, threshold, margin, sign) -> np.ndarray
     same = (low >= -margin) & (high <= margin)
     different = certain & (np.abs(difference) >= threshold)
     worse = np.where(difference * sign > 0, "slower", "faster")
-    return np.where(same, "same", np.where(different, worse, "inconclusive"))
+    # A margin that is wide because the study met a noisy hour must not hide what the test is certain of now.
+    return np.where(different, worse, np.where(same, "same", "inconclusive"))
 
 
 def budget(sides: tuple, difference, q, threshold, margin, most_p: float = 1.0) -> np.ndarray:
