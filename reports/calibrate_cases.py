@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .errors import InputProblem
 
 # The entries of ASSAY_INJECT: what the two kinds of comparison must find.
 SIDE_BY_SIDE, STORED = 1, 2
 
-# Work that is slowed down, by kind of device and entry: bound by the core and by memory, in and beyond the last-level
-# cache; operations of microseconds to milliseconds.
-_CPU = ("spin/us:50", "spin/us:200", "spin/us:1000", "stream/bytes:4194304", "stream/bytes:100663296")
+# Work that is slowed down, by kind of device, entry and what bounds it; operations of microseconds to milliseconds.
+_REGISTERS = ("spin/us:50", "spin/us:200", "spin/us:1000")
+_CPU = {
+    "registers": _REGISTERS,
+    "own cache": ("stream/bytes:262144/passes:128", "stream/bytes:524288/passes:64"),
+    "shared memory": ("stream/bytes:100663296",),
+}
 SLOWED = {
     "cpu": {SIDE_BY_SIDE: _CPU, STORED: _CPU},
     # A launch on a GPU costs more than its cases: few of them.
     "cuda": {
-        SIDE_BY_SIDE: ("spin/us:50", "spin/us:200", "spin/us:1000", "spin_all/us:200", "stream/bytes:201326592"),
-        STORED: ("spin/us:200", "stream/bytes:201326592"),
+        SIDE_BY_SIDE: {"registers": (*_REGISTERS, "spin_all/us:200"), "device memory": ("stream/bytes:201326592",)},
+        STORED: {"registers": ("spin/us:200",), "device memory": ("stream/bytes:201326592",)},
     },
 }
 # Work that is the same on both sides.
 UNCHANGED = {
     "cpu": (
         "synthetic/spin/us:200",
-        "synthetic/stream/bytes:4194304",
+        "synthetic/stream/bytes:524288/passes:64",
         "synthetic/stream/bytes:100663296",
         "matmul/tiled/n:256",
         "matmul/openblas/n:256",
@@ -49,6 +53,7 @@ UNCHANGED = {
 class Cases:
     unchanged: tuple
     slowed: dict  # entry of ASSAY_INJECT to ids
+    bounds: dict = field(default_factory=dict)  # slowed id to what bounds it
 
     @property
     def all(self) -> list:
@@ -65,14 +70,17 @@ def kind_of(device: str) -> str:
 def cases_for(device: str, offered: list) -> tuple:
     """(the cases, what this binary's plan does not offer). `offered`: the ids of its plan."""
     kind, have = kind_of(device), set(offered)
-    wanted = Cases(
-        tuple(f"{name}/dev:{device}" for name in UNCHANGED[kind]),
-        {k: tuple(f"synthetic/{n}/inject:{k}/dev:{device}" for n in names) for k, names in SLOWED[kind].items()},
-    )
-    missing = [name for name in wanted.all if name not in have]
+    unchanged = [f"{name}/dev:{device}" for name in UNCHANGED[kind]]
+    bounds = {
+        entry: {slowed_id(name, entry, device): bound for bound, names in groups.items() for name in names}
+        for entry, groups in SLOWED[kind].items()
+    }
+    wanted = [*unchanged, *(name for ids in bounds.values() for name in ids)]
+    missing = [name for name in wanted if name not in have]
     found = Cases(
-        tuple(c for c in wanted.unchanged if c in have),
-        {k: tuple(c for c in names if c in have) for k, names in wanted.slowed.items()},
+        tuple(c for c in unchanged if c in have),
+        {entry: tuple(c for c in ids if c in have) for entry, ids in bounds.items()},
+        {name: bound for ids in bounds.values() for name, bound in ids.items()},
     )
     if not found.unchanged or not all(found.slowed.values()):
         raise InputProblem(
@@ -80,3 +88,8 @@ def cases_for(device: str, offered: list) -> tuple:
             "device that is there"
         )
     return found, missing
+
+
+def slowed_id(name: str, entry: int, device: str) -> str:
+    """Axes stand in the suite's order: us, bytes, passes, inject."""
+    return f"synthetic/{name}/inject:{entry}/dev:{device}"

@@ -33,7 +33,7 @@ def machine_name(identity: dict) -> str:
 # ---- the document ----
 
 
-def _kind(tally: Tally | None) -> dict | None:
+def _kind(tally: Tally | None, bounds: dict) -> dict | None:
     if tally is None:
         return None
     keys = ("duet", "other_duet", "case", "verdict", "ratio", "q")
@@ -47,6 +47,7 @@ def _kind(tally: Tally | None) -> dict | None:
         "trials": tally.tried,
         "found": tally.found,
         "detection_interval": binomial_interval(tally.found, tally.tried),
+        "by_bound": _by_bound(tally, bounds),
         "by_case": {
             name: {"found": found, "trials": trials, "measured": math.expm1(logs / trials)}
             for name, (found, trials, logs) in tally.trials.items()
@@ -54,6 +55,17 @@ def _kind(tally: Tally | None) -> dict | None:
         "alarms": [dict(zip(keys, row, strict=True)) for row in tally.alarms],
         "missed": [dict(zip(keys, row, strict=True)) for row in tally.missed],
     }
+
+
+def _by_bound(tally: Tally, bounds: dict) -> dict:
+    out = {}
+    for name, (found, trials, _) in tally.trials.items():
+        row = out.setdefault(bounds.get(name, "other"), {"found": 0, "trials": 0})
+        row["found"] += found
+        row["trials"] += trials
+    for row in out.values():
+        row["detection_interval"] = binomial_interval(row["found"], row["trials"])
+    return out
 
 
 def _values(spread, aim) -> dict:
@@ -77,7 +89,7 @@ def document(settings, sessions: list, cases, tallies: dict, notes: list, date: 
         "notes": notes,
         "unchanged": list(cases.unchanged),
         "overall": overall,
-        **{kind: _kind(tally) for kind, tally in tallies.items()},
+        **{kind: _kind(tally, cases.bounds) for kind, tally in tallies.items()},
     }
     return {
         "schema": SCHEMA,
@@ -145,6 +157,9 @@ def kind_rows(study: dict) -> list:
                 _percent(kind["threshold"]),
             )
         )
+        for bound, row in kind["by_bound"].items():
+            found = (_share(row["found"], row["trials"]), _interval(row["detection_interval"]))
+            out.append((f"  bound by {bound}", "", *found, *[""] * 4))
     return out
 
 

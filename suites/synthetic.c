@@ -7,6 +7,7 @@
 static const as_axis axes[] = {
     {"us", "100", true, false, "us", "spin: work of about so many microseconds"},
     {"bytes", "0", true, false, "bytes", "stream: bytes that are summed; must be given"},
+    {"passes", "1", true, false, "", "stream: times that they are read in one operation"},
     {"inject", "0", true, false, "", "k: more work by the k-th share in ASSAY_INJECT=0.05,0.20; 0: none"},
     AS_AXIS_THREADS,
     AS_AXIS_CACHE,
@@ -20,11 +21,14 @@ static const as_variant variants[] = {
     {.name = NULL},
 };
 
-/* stream: 4194304 = 4 MiB inside a usual last-level cache, 100663296 = 96 MiB beyond most; on a GPU 192 MiB and 1 GiB
- * beyond its L2. */
+/* stream: 262144 and 524288 = 256 and 512 KiB inside a core's own cache, 4194304 = 4 MiB inside a usual last level,
+ * 100663296 = 96 MiB beyond most; on a GPU 192 MiB and 1 GiB beyond its L2. */
 static const as_point points[] = {
     {AS_QUICK, "cpu", "spin", "us=50,200,1000;inject=0,1,2", 0},
-    {AS_QUICK, "cpu", "stream", "bytes=4194304,100663296;inject=0,1,2", 0},
+    {AS_QUICK, "cpu", "stream", "bytes=262144;passes=128;inject=0,1,2", 0},
+    {AS_QUICK, "cpu", "stream", "bytes=524288;passes=64;inject=0,1,2", 0},
+    {AS_QUICK, "cpu", "stream", "bytes=4194304;passes=8;inject=0,1,2", 0},
+    {AS_QUICK, "cpu", "stream", "bytes=100663296;inject=0,1,2", 0},
     {AS_QUICK, "cpu", "stream", "bytes=100663296;threads=all;inject=0,1,2", 1},
     {AS_QUICK, "cuda", "spin", "us=50,200,1000;inject=0,1,2", 0},
     {AS_QUICK, "cuda", "spin_all", "us=200;inject=0,1,2", 0},
@@ -63,20 +67,19 @@ static as_status describe_spin(const struct chains *k, const as_params *p, as_wo
 
 static as_status describe_stream(const as_params *p, const as_device *d, as_work *w, as_error *e) {
     as_synthetic_pieces pieces;
-    const bool cpu = strcmp(d->driver->kind, "cpu") == 0;
     const int64_t bytes = as_params_int(p, "bytes");
-    const int64_t piece_bytes = cpu ? AS_SYNTHETIC_CPU_PIECE_BYTES : AS_SYNTHETIC_CUDA_PIECE_BYTES;
-    AS_TRY(as_synthetic_pieces_of(p, piece_bytes, &pieces, e));
+    AS_TRY(as_synthetic_pieces_of(p, &pieces, e));
     w->operand[w->operands++] = (as_operand){"words", AS_IN, AS_MEM_DEVICE, AS_U32, AS_BITS, bytes / 4, 1};
     w->operand[w->operands++] = (as_operand){"sums", AS_OUT, AS_MEM_DEVICE, AS_U32, AS_BITS, pieces.reads, 0};
-    w->bytes_read = (double)bytes;
+    w->bytes_read = (double)(pieces.nominal * AS_SYNTHETIC_PIECE_BYTES);
     w->convention = "read";
     w->working_set_bytes = bytes;
     w->bound[w->bounds++] = (as_bound){"memory", w->bytes_read};
-    w->items = (double)pieces.whole;
+    w->items = (double)pieces.nominal;
     w->item = "piece";
     w->rows = pieces.reads;
-    w->predicted_ns = 4000 + (double)(pieces.reads * piece_bytes) / (cpu ? 8 : 2000);
+    w->predicted_ns =
+        4000 + (double)(pieces.reads * AS_SYNTHETIC_PIECE_BYTES) / (strcmp(d->driver->kind, "cpu") == 0 ? 8 : 2000);
     return AS_OK;
 }
 

@@ -258,8 +258,9 @@ static void formulas_hold(void **state) {
     assert_true(w.items == 50 * 800 && w.rows == 1 && w.no_ceiling);
     w = work_of(&as_synthetic_suite, "spin_all", "us=50", &cuda);
     assert_true(w.items == 50 * 100 * 131072.0 && w.rows == 131072);
-    w = work_of(&as_synthetic_suite, "stream", "bytes=4194304", &cpu);
-    assert_true(w.bytes_read == 4194304 && w.bytes_written == 0 && w.bound[0].amount == 4194304 && w.rows == 1024);
+    w = work_of(&as_synthetic_suite, "stream", "bytes=524288;passes=64", &cpu);
+    assert_true(w.bytes_read == 33554432 && w.bytes_written == 0 && w.bound[0].amount == 33554432 && w.rows == 2048);
+    assert_true(w.working_set_bytes == 524288);
 }
 
 static void senseless_parameters_are_usage_errors(void **state) {
@@ -302,7 +303,10 @@ static void senseless_parameters_are_usage_errors(void **state) {
         {&as_synthetic_suite, "spin", "threads=2", &cpu},
         {&as_synthetic_suite, "spin", "cache=cold", &cpu},
         {&as_synthetic_suite, "stream", "", &cpu},
-        {&as_synthetic_suite, "stream", "bytes=4194305", &cpu},
+        {&as_synthetic_suite, "stream", "bytes=16777217", &cpu},
+        {&as_synthetic_suite, "stream", "bytes=4194304;passes=3", &cpu},
+        {&as_synthetic_suite, "stream", "bytes=4194304;passes=0", &cpu},
+        {&as_synthetic_suite, "stream", "bytes=4194304;passes=1048577", &cpu},
         {&as_synthetic_suite, "stream", "bytes=8388608", &cuda},
         {&as_ceiling_suite, "read", "", &cpu},
         {&as_ceiling_suite, "read", "level=hbm", &cpu},

@@ -108,9 +108,11 @@ static void outputs_match_the_reference(void **state) {
         assert_int_equal(wrong("spin", "us=20", as_synthetic_spin_cpu), 0);
         assert_int_equal(wrong("spin", "us=21;inject=1", as_synthetic_spin_cpu), 0);
         assert_int_equal(wrong("spin", "us=20;inject=2", as_synthetic_spin_cpu), 0);
-        assert_int_equal(wrong("stream", "bytes=4194304", as_synthetic_stream_cpu), 0);
-        assert_int_equal(wrong("stream", "bytes=4198400;inject=1;threads=all", as_synthetic_stream_cpu), 0);
-        assert_int_equal(wrong("stream", "bytes=4194304;inject=2;threads=all", as_synthetic_stream_cpu), 0);
+        assert_int_equal(wrong("stream", "bytes=16777216", as_synthetic_stream_cpu), 0);
+        assert_int_equal(wrong("stream", "bytes=16793600;inject=1;threads=all", as_synthetic_stream_cpu), 0);
+        assert_int_equal(wrong("stream", "bytes=16777216;inject=2;threads=all", as_synthetic_stream_cpu), 0);
+        assert_int_equal(wrong("stream", "bytes=262144;passes=64;inject=1", as_synthetic_stream_cpu), 0);
+        assert_int_equal(wrong("stream", "bytes=262144;passes=65;inject=2;threads=all", as_synthetic_stream_cpu), 0);
         unsetenv("ASSAY_INJECT"); /* then an injected case does the stated work */
     }
 }
@@ -154,8 +156,8 @@ static void work_that_was_not_done_is_refused(void **state) {
     (void)state;
     setenv("ASSAY_INJECT", "0.05", 1);
     assert_int_equal(wrong("spin", "us=20;inject=1", one_step_short), 1);
-    assert_int_equal(wrong("stream", "bytes=4194304;inject=1", without_the_injection), 51);
-    assert_int_equal(wrong("stream", "bytes=4194304;inject=1", injection_from_elsewhere), 51);
+    assert_int_equal(wrong("stream", "bytes=16777216;inject=1", without_the_injection), 51);
+    assert_int_equal(wrong("stream", "bytes=16777216;inject=1", injection_from_elsewhere), 51);
     unsetenv("ASSAY_INJECT");
 }
 
@@ -170,8 +172,8 @@ static void injection_is_exact(void **state) {
         const as_work base = work_of("spin", "us=20", &p), more = work_of("spin", "us=20;inject=1", &injected);
         assert_true(base.items == more.items && base.operand[1].key == 20 * AS_SYNTHETIC_CPU_STEPS);
         assert_true(fabs(more.operand[1].key / (double)base.operand[1].key - 1 - share) < 5e-4);
-        const as_work few = work_of("stream", "bytes=4194304", &p);
-        const as_work many = work_of("stream", "bytes=4194304;inject=1", &injected);
+        const as_work few = work_of("stream", "bytes=16777216", &p);
+        const as_work many = work_of("stream", "bytes=16777216;inject=1", &injected);
         assert_true(few.bytes_read == many.bytes_read && few.rows == 1024);
         assert_true(fabs((double)many.rows / (double)few.rows - 1 - share) < 5e-4);
     }
@@ -185,10 +187,10 @@ static void no_cache_serves_the_injection(void **state) {
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
         as_synthetic_pieces s;
         as_error e;
-        const as_params p = params_of("bytes=4194304;inject=1");
+        const as_params p = params_of("bytes=16777216;inject=1");
         int64_t last[1024];
         setenv("ASSAY_INJECT", shares[i], 1);
-        assert_int_equal(as_synthetic_pieces_of(&p, AS_SYNTHETIC_CPU_PIECE_BYTES, &s, &e), AS_OK);
+        assert_int_equal(as_synthetic_pieces_of(&p, &s, &e), AS_OK);
         for (int64_t k = 0; k < s.whole; k++)
             last[k] = -s.whole;
         for (int64_t t = 0; t < 3 * s.reads; t++) {

@@ -47,15 +47,19 @@ as_status as_synthetic_steps(const as_params *p, int64_t steps_of_us, int64_t *n
     return AS_OK;
 }
 
-as_status as_synthetic_pieces_of(const as_params *p, int64_t piece_bytes, as_synthetic_pieces *out, as_error *e) {
-    const int64_t bytes = as_params_int(p, "bytes"), least = AS_SYNTHETIC_LEAST_PIECES * piece_bytes;
+as_status as_synthetic_pieces_of(const as_params *p, as_synthetic_pieces *out, as_error *e) {
+    enum { PIECE = AS_SYNTHETIC_PIECE_BYTES, MOST_PASSES = 1 << 20 };
+    const int64_t bytes = as_params_int(p, "bytes"), passes = as_params_int(p, "passes");
     double share;
-    if (bytes < least || bytes % piece_bytes != 0)
-        return as_fail(e, AS_EUSAGE, "synthetic/stream: bytes is a multiple of %lld here, at least %lld",
-                       (long long)piece_bytes, (long long)least);
+    if (bytes < PIECE || bytes % PIECE != 0 || passes < 1 || passes > MOST_PASSES)
+        return as_fail(e, AS_EUSAGE, "synthetic/stream: bytes is a multiple of %d, passes 1 to %d", PIECE, MOST_PASSES);
+    out->whole = bytes / PIECE;
+    out->nominal = out->whole * passes;
+    if (out->nominal < AS_SYNTHETIC_LEAST_READS)
+        return as_fail(e, AS_EUSAGE, "synthetic/stream: bytes times passes is at least %d",
+                       AS_SYNTHETIC_LEAST_READS * PIECE);
     AS_TRY(share_of(p, &share, e));
-    out->whole = bytes / piece_bytes;
-    out->reads = with_share(out->whole, share);
+    out->reads = with_share(out->nominal, share);
     out->from = (out->whole - out->reads % out->whole) / 2;
     return AS_OK;
 }
@@ -84,13 +88,13 @@ static void chain_ends(const as_reference *r) {
 }
 
 static as_status piece_sums(const as_reference *r, as_error *e) {
-    const int64_t piece_bytes = (int64_t)(r->work->bytes_read / r->work->items), words = piece_bytes / 4;
+    enum { WORDS = AS_SYNTHETIC_PIECE_BYTES / 4 };
     as_synthetic_pieces pieces;
-    AS_TRY(as_synthetic_pieces_of(r->params, piece_bytes, &pieces, e));
+    AS_TRY(as_synthetic_pieces_of(r->params, &pieces, e));
     for (int64_t i = 0; i < r->n_rows; i++) {
-        const uint32_t *word = (const uint32_t *)r->input[0] + as_synthetic_piece(pieces, r->rows[i]) * words;
+        const uint32_t *word = (const uint32_t *)r->input[0] + as_synthetic_piece(pieces, r->rows[i]) * WORDS;
         uint32_t sum = 0;
-        for (int64_t k = 0; k < words; k++)
+        for (int k = 0; k < WORDS; k++)
             sum += word[k];
         r->expected[i] = (double)sum;
     }

@@ -46,7 +46,7 @@ typedef struct stream_state {
 
 as_status as_synthetic_stream_prepare_cpu(const as_call *call, void **state, as_error *e) {
     as_synthetic_pieces pieces;
-    AS_TRY(as_synthetic_pieces_of(call->params, AS_SYNTHETIC_CPU_PIECE_BYTES, &pieces, e));
+    AS_TRY(as_synthetic_pieces_of(call->params, &pieces, e));
     stream_state *s = malloc(sizeof *s);
     if (!s)
         return as_fail(e, AS_ENOMEM, "no memory for the state of a synthetic case");
@@ -60,8 +60,8 @@ static void stream_member(int member, int size, void *context) {
     const stream_state *s = context;
     const int64_t end = s->pieces.reads * (member + 1) / size;
     for (int64_t i = s->pieces.reads * member / size; i < end; i++)
-        s->to[i] = s->sum(s->from + as_synthetic_piece(s->pieces, i) * AS_SYNTHETIC_CPU_PIECE_BYTES,
-                          AS_SYNTHETIC_CPU_PIECE_BYTES, 1);
+        s->to[i] =
+            s->sum(s->from + as_synthetic_piece(s->pieces, i) * AS_SYNTHETIC_PIECE_BYTES, AS_SYNTHETIC_PIECE_BYTES, 1);
 }
 
 as_status as_synthetic_stream_cpu(const as_call *call, as_error *e) {

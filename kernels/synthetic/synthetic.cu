@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 enum { CHAIN_THREADS = 128, READ_THREADS = 256 };
-enum { READ_IN_FLIGHT = AS_SYNTHETIC_CUDA_PIECE_BYTES / 16 / READ_THREADS };
+enum { READ_IN_FLIGHT = AS_SYNTHETIC_PIECE_BYTES / 16 / READ_THREADS };
 
 /* The factors are arguments, so that no step is folded. */
 static __global__ void __launch_bounds__(CHAIN_THREADS)
@@ -73,8 +73,7 @@ static __device__ __forceinline__ uint4 load_around_l1(const uint4 *p) {
 static __global__ void __launch_bounds__(READ_THREADS)
     as_synthetic_stream_kernel(const uint4 *__restrict__ words, as_synthetic_pieces pieces, uint32_t *sums) {
     __shared__ uint32_t warp_sum[READ_THREADS / 32];
-    const uint4 *from =
-        words + as_synthetic_piece(pieces, blockIdx.x) * (AS_SYNTHETIC_CUDA_PIECE_BYTES / 16) + threadIdx.x;
+    const uint4 *from = words + as_synthetic_piece(pieces, blockIdx.x) * (AS_SYNTHETIC_PIECE_BYTES / 16) + threadIdx.x;
     uint4 v[READ_IN_FLIGHT];
 #pragma unroll
     for (int j = 0; j < READ_IN_FLIGHT; j++)
@@ -97,7 +96,7 @@ static __global__ void __launch_bounds__(READ_THREADS)
 
 as_status as_synthetic_stream_prepare_cuda(const as_call *call, void **state, as_error *e) {
     as_synthetic_pieces pieces;
-    AS_TRY(as_synthetic_pieces_of(call->params, AS_SYNTHETIC_CUDA_PIECE_BYTES, &pieces, e));
+    AS_TRY(as_synthetic_pieces_of(call->params, &pieces, e));
     if (pieces.reads > INT_MAX)
         return as_fail(e, AS_EUSAGE, "synthetic/stream: more than 2^31 pieces; use fewer bytes");
     as_synthetic_pieces *s = (as_synthetic_pieces *)malloc(sizeof *s);
@@ -110,7 +109,7 @@ as_status as_synthetic_stream_prepare_cuda(const as_call *call, void **state, as
 void as_synthetic_stream_finish_cuda(void *state) { free(state); }
 
 as_status as_synthetic_stream_cuda(const as_call *call, as_error *e) {
-    static_assert(AS_SYNTHETIC_CUDA_PIECE_BYTES == READ_IN_FLIGHT * READ_THREADS * 16, "a block reads one piece");
+    static_assert(AS_SYNTHETIC_PIECE_BYTES == READ_IN_FLIGHT * READ_THREADS * 16, "a block reads one piece");
     const as_synthetic_pieces pieces = *(const as_synthetic_pieces *)call->state;
     as_synthetic_stream_kernel<<<(unsigned)pieces.reads, READ_THREADS, 0, as_cuda_stream(call->stream)>>>(
         (const uint4 *)call->operand[0], pieces, (uint32_t *)call->operand[1]);

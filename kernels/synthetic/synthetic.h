@@ -5,7 +5,8 @@
  *         Operands: start (input, one u32), end (output, one u32 for each chain; chain i starts at start + i).
  *         Axis us: `us` times a fixed number of steps, chosen so that a usual core takes about `us` microseconds.
  *         The work is fixed; the time is what it takes.
- * stream  sums the 32-bit words of pieces of some KiB, wrapping: bound by the memory that holds them.
+ * stream  sums the 32-bit words of pieces of AS_SYNTHETIC_PIECE_BYTES, wrapping: bound by the memory that holds them.
+ *         `passes` times over: a buffer that a cache holds can be read for long enough.
  *         Operands: words (input, `bytes` bytes), sums (output, one u32 for each piece read, in order).
  *
  * Injection. Axis inject = k > 0 names the k-th entry of ASSAY_INJECT, a list of shares such as "0.05,0.20": an
@@ -47,9 +48,8 @@ enum {
     /* Ranges that keep the rounding of a share below 0.05% of the whole. */
     AS_SYNTHETIC_LEAST_US = 20,
     AS_SYNTHETIC_MOST_US = 1000000,
-    AS_SYNTHETIC_LEAST_PIECES = 1024,
-    AS_SYNTHETIC_CPU_PIECE_BYTES = 4096,   /* a call a piece costs little, and 4 MiB may be streamed */
-    AS_SYNTHETIC_CUDA_PIECE_BYTES = 16384, /* a block a piece */
+    AS_SYNTHETIC_LEAST_READS = 1024, /* of pieces */
+    AS_SYNTHETIC_PIECE_BYTES = 16384,
 };
 
 /* The k-th (from 1) of comma-separated shares, each a decimal from 0 to 10. AS_EUSAGE for anything else. */
@@ -61,12 +61,12 @@ as_status as_synthetic_steps(const as_params *p, int64_t steps_of_us, int64_t *n
 
 /* Which pieces of the words one operation of stream reads. */
 typedef struct as_synthetic_pieces {
-    int64_t whole; /* pieces of the words */
-    int64_t reads; /* pieces read: outputs */
-    int64_t from;  /* first piece of those that the last, partial pass reads */
+    int64_t whole;   /* pieces of the words */
+    int64_t nominal; /* readings of a piece without the injection */
+    int64_t reads;   /* with it: outputs */
+    int64_t from;    /* first piece of those that the last, partial pass reads */
 } as_synthetic_pieces;
-as_status as_synthetic_pieces_of(const as_params *p, int64_t piece_bytes, as_synthetic_pieces *out,
-                                 as_error *e) AS_MUST_CHECK;
+as_status as_synthetic_pieces_of(const as_params *p, as_synthetic_pieces *out, as_error *e) AS_MUST_CHECK;
 
 #ifdef __CUDACC__
 #define AS_SYNTHETIC_HD __host__ __device__
@@ -80,7 +80,7 @@ static inline AS_SYNTHETIC_HD int64_t as_synthetic_piece(as_synthetic_pieces s, 
     return i / s.whole < s.reads / s.whole ? i % s.whole : s.from + i % s.whole;
 }
 
-/* Exact, from as_work: items are the pieces, the key of a chain's output its steps mod 2^32. spin: the closed form in log2(n) multiplications; stream: a plain sum of each piece. */
+/* Exact; the key of a chain's output holds its steps mod 2^32. spin: the closed form in log2(n) multiplications; stream: a plain sum of each piece. */
 as_status as_synthetic_reference(const as_reference *r, as_error *e);
 
 #ifdef __cplusplus

@@ -23,7 +23,7 @@ grep -q '1 of 12 pairs are done; the same command goes on' "$work/err" || fail "
 home=$work/study/duet-000
 for side in a b; do
     strict "$home/$side/0000.json"
-    holds "$home/$side/0000.json" '.cases | length == 20 and all(.status == "done")'
+    holds "$home/$side/0000.json" '.cases | length == 22 and all(.status == "done")'
     holds "$home/$side/0000.json" '.context.host_name == "host" and .context.seed == "42"'
 done
 holds "$home/a/0000.json" '.context.environment_variables.ASSAY_INJECT == "0,0"'

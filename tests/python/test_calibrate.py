@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from reports.__main__ import main
-from reports.calibrate_cases import SLOWED, UNCHANGED
+from reports.calibrate_cases import SLOWED, UNCHANGED, slowed_id
 from reports.calibrate_output import machine_name, merged
 from reports.calibration import load_calibration
 from reports.compare import compare_paths
@@ -48,7 +48,8 @@ json.dump(result, open(out, "w"))
 
 
 def ids() -> list:
-    slowed = [f"synthetic/{name}/inject:{k}/dev:cpu" for k, names in SLOWED["cpu"].items() for name in names]
+    groups = [(entry, names) for entry, groups in SLOWED["cpu"].items() for names in groups.values()]
+    slowed = [slowed_id(name, entry, "cpu") for entry, names in groups for name in names]
     return [*(f"{name}/dev:cpu" for name in UNCHANGED["cpu"]), *slowed]
 
 
@@ -92,7 +93,7 @@ def test_whole_study(study, capsys):
     markdown = study.path / "study.md"
     assert study("--markdown", str(markdown), "--seed", "7") == 0
     shown = capsys.readouterr().out
-    assert "side by side" in shown and "30 of 30 (100.0%)" in shown and "any other case" in shown
+    assert "side by side" in shown and "36 of 36 (100.0%)" in shown and "any other case" in shown
 
     found = load_calibration(study.out)
     assert set(found.cases) == set(ids())
@@ -105,8 +106,14 @@ def test_whole_study(study, capsys):
     assert raw["command"] == ("assay calibrate --device cpu --duets 6 --pairs 6 --rounds 3 --inject 5%,20% --seed 7")
     kinds = {kind: raw["studies"]["cpu"][kind] for kind in ("side_by_side", "stored")}
     assert [k["comparisons"] for k in kinds.values()] == [DUETS * len(UNCHANGED["cpu"])] * 2
-    assert [(k["found"], k["trials"]) for k in kinds.values()] == [(30, 30)] * 2
-    assert kinds["side_by_side"]["detection_interval"] == pytest.approx([0.025 ** (1 / 30), 1.0])
+    assert [(k["found"], k["trials"]) for k in kinds.values()] == [(36, 36)] * 2
+    assert kinds["side_by_side"]["detection_interval"] == pytest.approx([0.025 ** (1 / 36), 1.0])
+    assert {bound: row["trials"] for bound, row in kinds["stored"]["by_bound"].items()} == {
+        "registers": 18,
+        "own cache": 12,
+        "shared memory": 6,
+    }
+    assert "bound by own cache" in shown
     assert all(abs(row["measured"] - 0.05) < 0.01 for row in kinds["side_by_side"]["by_case"].values())
     assert all(abs(row["measured"] - 0.20) < 0.04 for row in kinds["stored"]["by_case"].values())
     assert str(study.path) not in study.out.read_text() + markdown.read_text()
