@@ -404,7 +404,8 @@ static void test_synthetic(void **state) {
                   (const char *const[]){"us=20", "us=50;inject=1", "us=50;inject=2", NULL});
         check_all(&as_synthetic_suite, "spin_all", (const char *const[]){"us=20", "us=50;inject=1", NULL});
         check_all(&as_synthetic_suite, "stream",
-                  (const char *const[]){"bytes=16777216", "bytes=16777216;inject=1", "bytes=16777216;inject=2", NULL});
+                  (const char *const[]){"bytes=16777216", "bytes=16777216;inject=1", "bytes=262144;passes=64;inject=2",
+                                        NULL});
         unsetenv("ASSAY_INJECT");
     }
 }
