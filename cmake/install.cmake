@@ -25,7 +25,7 @@ install(FILES "${CMAKE_BINARY_DIR}/assay-config.cmake" "${CMAKE_BINARY_DIR}/assa
     cmake/dependencies.cmake DESTINATION "${package_dir}")
 
 install(DIRECTORY reports DESTINATION share/assay PATTERN "__pycache__" EXCLUDE)
-foreach(folder schema claims)
+foreach(folder schema claims calibration)
     if(IS_DIRECTORY "${CMAKE_SOURCE_DIR}/results/${folder}")
         install(DIRECTORY results/${folder} DESTINATION share/assay/results)
     endif()

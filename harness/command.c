@@ -38,7 +38,7 @@ static int list(const as_registry *registry, const as_options *o) {
         return rc;
     }
     for (const as_suite *const *s = registry->suites; s && *s; s++) {
-        printf("%s: %s\n", (*s)->name, (*s)->summary);
+        printf("%s: %s%s\n", (*s)->name, (*s)->summary, (*s)->only_if_named ? " (only with --suite or --cases)" : "");
         for (const as_variant *v = (*s)->variants; v->name; v++)
             printf("  %-5s %-20s %s\n", v->on, v->name, v->summary ? v->summary : "");
         for (int i = 0; i < (*s)->n_axes; i++)
@@ -155,6 +155,7 @@ static const struct command {
     {"compare", "slower, faster, same or inconclusive, case by case: assay compare BASE NEW", in_python},
     {"duet", "two builds side by side, launches in turns: assay duet A B", in_python},
     {"bisect", "find the commit that made it slower: git bisect run assay bisect --build COMMAND", bisect},
+    {"calibrate", "how small a change this machine lets compare and duet see, by a study of known ones", in_python},
     {"claims", "judge written claims: assay claims FILE RESULT...", in_python},
     {"baseline", "what nights are compared with: assay baseline accept RESULT --reason TEXT", in_python},
     {"nightly", "judge a night by its baseline and its history: assay nightly RESULT", in_python},

@@ -127,6 +127,7 @@ static bool allowed_variable(const char *name, size_t length) {
                                           "MALLOC_ARENA_MAX",
                                           "ASSAY_ANONYMOUS",
                                           "ASSAY_TELEMETRY",
+                                          "ASSAY_INJECT",
                                           "LANG",
                                           "LC_ALL"};
     if (length > 4 && strncmp(name, "OMP_", 4) == 0)

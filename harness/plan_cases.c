@@ -108,6 +108,12 @@ static bool named(const as_names *list, const char *name) {
     return list->count == 0;
 }
 
+/* A filter alone is too wide a net for a suite that must be named: "dev:cpu" would draw it in. */
+static bool suite_wanted(const as_options *o, const as_suite *suite) {
+    const bool asked = o->suites.count > 0 || o->cases;
+    return named(&o->suites, suite->name) && (asked || !suite->only_if_named);
+}
+
 static bool device_wanted(const as_options *o, const as_device *d) {
     bool cpu = d->driver == &as_cpu_driver;
     if (!cpu && o->gpu >= 0 && d->index != o->gpu)
@@ -364,7 +370,7 @@ as_status as_plan_add_cases(as_plan *plan, as_error *e) {
         s = s != AS_OK ? s : add_suite(plan, &select, plan->exec_suite, e);
     else
         for (const as_suite *const *it = plan->registry->suites; s == AS_OK && it && *it; it++)
-            if (named(&o->suites, (*it)->name))
+            if (suite_wanted(o, *it))
                 s = add_suite(plan, &select, *it, e);
     if (s == AS_OK && plan->count > 0 && !o->filter)
         s = check_listed(plan, select.listed, e);

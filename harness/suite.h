@@ -150,6 +150,7 @@ typedef struct as_reference {
 typedef struct as_suite {
     const char *name;
     const char *summary;
+    bool only_if_named; /* a plan takes its cases only where --suite or --cases names them */
     const as_axis *axes;
     int n_axes;
     const as_variant *variants; /* ends at name NULL */

@@ -14,6 +14,7 @@ import sys
 from . import (
     baseline_command,
     bisect_command,
+    calibrate_command,
     claims_command,
     compare_command,
     duet_command,
@@ -30,6 +31,7 @@ COMMANDS = (
     compare_command,
     duet_command,
     bisect_command,
+    calibrate_command,
     baseline_command,
     nightly_command,
 )

@@ -29,7 +29,7 @@ def find_command() -> str:
     )
 
 
-def _output(command: list) -> str:
+def output_of(command: list) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -41,7 +41,7 @@ def _output(command: list) -> str:
 
 def catalogue(command: str) -> dict:
     try:
-        return json.loads(_output([command, "list", "--json"]))
+        return json.loads(output_of([command, "list", "--json"]))
     except ValueError:
         raise EnvironmentProblem(f"{command} list --json gave no JSON; set ASSAY_COMMAND to a whole build") from None
 
@@ -82,7 +82,7 @@ def measure(claim: Claim, check, budget: str, keep: str | None, folder: str) -> 
     check(claim, offered)
     best: tuple = ([], [], PROFILES[0])
     for profile in PROFILES:
-        listed = _output([command, "run", "--profile", profile, "--benchmark_list_tests"]).split()
+        listed = output_of([command, "run", "--profile", profile, "--benchmark_list_tests"]).split()
         found, missing = needed_ids(claim, offered, listed)
         if len(found) > len(best[0]) or profile == PROFILES[0]:
             best = (found, missing, profile)

@@ -43,7 +43,8 @@ def side_estimate(launches: list, between: tuple | None, session: tuple | None =
     beyond their launches, where the calibration knows it.
     """
     count = len(launches)
-    added = (0.0, math.inf) if session is None else (session[0] ** 2, session[1])
+    # Both sides use this one estimate: added up as if each had its own, its degrees of freedom would count twice.
+    added = (0.0, math.inf) if session is None else (session[0] ** 2, session[1] / 2)
     if count >= MIN_LAUNCHES:
         middles = [math.log(median(rounds)) for rounds in launches]
         # Equal launches have no spread at all, not that of rounding.
@@ -166,7 +167,8 @@ def judge(difference, low, high, certain, threshold, margin, sign) -> np.ndarray
     same = (low >= -margin) & (high <= margin)
     different = certain & (np.abs(difference) >= threshold)
     worse = np.where(difference * sign > 0, "slower", "faster")
-    return np.where(same, "same", np.where(different, worse, "inconclusive"))
+    # A margin that is wide because the study met a noisy hour must not hide what the test is certain of now.
+    return np.where(different, worse, np.where(same, "same", "inconclusive"))
 
 
 def budget(sides: tuple, difference, q, threshold, margin, most_p: float = 1.0) -> np.ndarray:

@@ -12,7 +12,7 @@ static const as_suite *const suites[] = {
     &as_launch_suite,  //
     &as_alloc_suite,   //
     &as_offload_suite, //
-    NULL,
+    &as_synthetic_suite, NULL,
 };
 
 static const as_device_driver *const drivers[] = {

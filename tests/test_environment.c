@@ -186,12 +186,14 @@ static void only_allowed_variables_are_told(void **state) {
     setenv("CUDA_VISIBLE_DEVICES_TOKEN", "hush", 1);
     setenv("CUDA_VISIBLE_DEVICES", "", 1); /* empty is a setting of its own */
     setenv("OMP_PROC_BIND", "close", 1);
+    setenv("ASSAY_INJECT", "0.05", 1);
     json_t *c = as_environment_context(t->root, "assay");
     const json_t *v = json_object_get(c, "environment_variables");
     char *dump = json_dumps(c, 0);
     assert_null(strstr(dump, "hush"));
     assert_string_equal(text_of(v, "CUDA_VISIBLE_DEVICES"), "");
     assert_string_equal(text_of(v, "OMP_PROC_BIND"), "close");
+    assert_string_equal(text_of(v, "ASSAY_INJECT"), "0.05");
     free(dump);
     json_decref(c);
     unsetenv("AWS_SECRET_ACCESS_KEY");
@@ -200,6 +202,7 @@ static void only_allowed_variables_are_told(void **state) {
     unsetenv("CUDA_VISIBLE_DEVICES_TOKEN");
     unsetenv("CUDA_VISIBLE_DEVICES");
     unsetenv("OMP_PROC_BIND");
+    unsetenv("ASSAY_INJECT");
 }
 
 static void anonymous_hides_host_and_folder(void **state) {

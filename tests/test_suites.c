@@ -20,8 +20,8 @@ static const as_device_driver cuda_kind = {.kind = "cuda"};
 static const as_device cuda = {.driver = &cuda_kind, .name = "cuda0", .last_level_cache_bytes = 60 << 20};
 static const as_device cpu = {.driver = &as_cpu_driver, .name = "cpu", .last_level_cache_bytes = 32 << 20};
 
-static const as_suite *const suites[] = {&as_matmul_suite, &as_memcpy_suite, &as_memory_suite,
-                                         &as_launch_suite, &as_alloc_suite,  &as_offload_suite};
+static const as_suite *const suites[] = {&as_matmul_suite, &as_memcpy_suite,  &as_memory_suite,   &as_launch_suite,
+                                         &as_alloc_suite,  &as_offload_suite, &as_synthetic_suite};
 enum { SUITES = sizeof suites / sizeof *suites };
 
 static const as_device *device_of(const char *kind) { return strcmp(kind, "cpu") == 0 ? &cpu : &cuda; }
@@ -31,7 +31,7 @@ static const as_device *device_of(const char *kind) { return strcmp(kind, "cpu")
 typedef struct found {
     char id[AS_ID_MAX];
     as_profile from;
-    bool on_cpu;
+    bool on_cpu, by_itself; /* of a plan that names no suite */
     as_work work;
 } found;
 
@@ -57,6 +57,7 @@ static void add_case(const as_suite *s, const as_variant *v, const as_point *poi
     as_case_id(f->id, s->name, v->name, p, d->name);
     f->from = point->from;
     f->on_cpu = d == &cpu;
+    f->by_itself = !s->only_if_named;
     if (s->describe(p, v, d, &f->work, &e) != AS_OK)
         fail_msg("%s: %s", f->id, e.message);
 }
@@ -143,7 +144,7 @@ static void quick_plan_is_small(void **state) {
     (void)state;
     int on_cpu = 0, on_cuda = 0;
     for (int i = 0; i < n_cases; i++) {
-        if (cases[i].from != AS_QUICK)
+        if (cases[i].from != AS_QUICK || !cases[i].by_itself)
             continue;
         *(cases[i].on_cpu ? &on_cpu : &on_cuda) += 1;
         if (!(cases[i].work.predicted_ns > 0 && cases[i].work.predicted_ns <= 1e8))
@@ -252,6 +253,14 @@ static void formulas_hold(void **state) {
     assert_true(w.expected_count == 128 && w.bounds == 0 && w.no_ceiling);
     w = work_of(&as_launch_suite, "pool", "chain=8;threads=all", &cpu);
     assert_true(w.expected_count == 8 && w.no_ceiling);
+
+    w = work_of(&as_synthetic_suite, "spin", "us=50", &cpu);
+    assert_true(w.items == 50 * 800 && w.rows == 1 && w.no_ceiling);
+    w = work_of(&as_synthetic_suite, "spin_all", "us=50", &cuda);
+    assert_true(w.items == 50 * 100 * 131072.0 && w.rows == 131072);
+    w = work_of(&as_synthetic_suite, "stream", "bytes=524288;passes=64", &cpu);
+    assert_true(w.bytes_read == 33554432 && w.bytes_written == 0 && w.bound[0].amount == 33554432 && w.rows == 2048);
+    assert_true(w.working_set_bytes == 524288);
 }
 
 static void senseless_parameters_are_usage_errors(void **state) {
@@ -289,6 +298,16 @@ static void senseless_parameters_are_usage_errors(void **state) {
         {&as_launch_suite, "direct", "threads=2", &cpu},
         {&as_launch_suite, "pool", "kernel=20us", &cpu},
         {&as_launch_suite, "pool", "cache=cold", &cpu},
+        {&as_synthetic_suite, "spin", "us=19", &cpu},
+        {&as_synthetic_suite, "spin", "us=1000001", &cpu},
+        {&as_synthetic_suite, "spin", "threads=2", &cpu},
+        {&as_synthetic_suite, "spin", "cache=cold", &cpu},
+        {&as_synthetic_suite, "stream", "", &cpu},
+        {&as_synthetic_suite, "stream", "bytes=16777217", &cpu},
+        {&as_synthetic_suite, "stream", "bytes=4194304;passes=3", &cpu},
+        {&as_synthetic_suite, "stream", "bytes=4194304;passes=0", &cpu},
+        {&as_synthetic_suite, "stream", "bytes=4194304;passes=1048577", &cpu},
+        {&as_synthetic_suite, "stream", "bytes=8388608", &cuda},
         {&as_ceiling_suite, "read", "", &cpu},
         {&as_ceiling_suite, "read", "level=hbm", &cpu},
         {&as_ceiling_suite, "read", "level=l1", &cuda},

@@ -45,6 +45,17 @@ expect 0 "$ASSAY" run --suite matmul --device cpu --benchmark_filter='naive/n:17
 grep -q '^matmul/naive/n:17/' "$work/out" || fail "no id listed"
 if grep -vq '^matmul/naive/n:17/' "$work/out"; then fail "more than the filtered ids listed"; fi
 
+# A suite that must be named is in no other plan; its environment variable is checked before anything runs.
+if "$ASSAY" run --device cpu --dry-run | grep -q ' synthetic/'; then fail "an ordinary plan holds synthetic cases"; fi
+usage 'spin' run --filter '^synthetic/spin/us:50/dev' --out "$out"
+expect 0 "$ASSAY" run --suite synthetic --device cpu --dry-run --out "$out"
+grep -q ' synthetic/spin/us:50/inject:1/' "$work/out" || fail "--suite synthetic plans no injected case"
+printf 'synthetic/spin/us:50/inject:1/dev:cpu\n' >"$work/one"
+expect 0 "$ASSAY" run --cases "$work/one" --dry-run --out "$out"
+for share in -0.05 x '' 11 1e-2 0.05, ,0.05 0.05,x nan; do
+    ASSAY_INJECT=$share usage 'ASSAY_INJECT' run --cases "$work/one" --out "$out"
+done
+
 # What is good is let through: the largest seed, and a plan that runs nothing.
 expect 0 "$ASSAY" run "${small[@]}" --seed 18446744073709551615 --dry-run --out "$out"
 [ ! -e "$out" ] || fail "--dry-run wrote a result"

@@ -395,6 +395,21 @@ static void test_copy_kernel_alignments(void **state) {
     free(got);
 }
 
+/* With and without an injection; the second share adds whole passes and a part of one. */
+static void test_synthetic(void **state) {
+    (void)state;
+    setenv("ASSAY_INJECT", "0.05,1.3", 1);
+    for (int again = 0; again < 2; again++) {
+        check_all(&as_synthetic_suite, "spin",
+                  (const char *const[]){"us=20", "us=50;inject=1", "us=50;inject=2", NULL});
+        check_all(&as_synthetic_suite, "spin_all", (const char *const[]){"us=20", "us=50;inject=1", NULL});
+        check_all(&as_synthetic_suite, "stream",
+                  (const char *const[]){"bytes=16777216", "bytes=16777216;inject=1", "bytes=262144;passes=64;inject=2",
+                                        NULL});
+        unsetenv("ASSAY_INJECT");
+    }
+}
+
 static void test_launch(void **state) {
     (void)state;
     check_all(
@@ -480,11 +495,17 @@ int main(void) {
     if (absent)
         return absent;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matmul),        cmocka_unit_test(test_matmul_configurations),
-        cmocka_unit_test(test_matmul_tensor), cmocka_unit_test(test_matmul_device_reference),
-        cmocka_unit_test(test_memcpy),        cmocka_unit_test(test_copy_kernel_alignments),
-        cmocka_unit_test(test_launch),        cmocka_unit_test(test_launch_extra_series),
-        cmocka_unit_test(test_ceilings),      cmocka_unit_test(test_ceiling_rates),
+        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_matmul_configurations),
+        cmocka_unit_test(test_matmul_tensor),
+        cmocka_unit_test(test_matmul_device_reference),
+        cmocka_unit_test(test_memcpy),
+        cmocka_unit_test(test_copy_kernel_alignments),
+        cmocka_unit_test(test_synthetic),
+        cmocka_unit_test(test_launch),
+        cmocka_unit_test(test_launch_extra_series),
+        cmocka_unit_test(test_ceilings),
+        cmocka_unit_test(test_ceiling_rates),
     };
     return cmocka_run_group_tests_name("cuda kernels", tests, open_device, close_device) != 0;
 }

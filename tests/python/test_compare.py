@@ -156,19 +156,25 @@ def test_variance_between_sessions_widens_the_interval_and_no_launches_reduce_it
     row = verdict_of(sides, base, new, calibration=wide)
     assert (row.verdict, row.budget) == ("inconclusive", None)
     assert row.high / row.low == pytest.approx(
-        math.exp(2 * scipy_stats.t.ppf(0.975, 60) * 0.1 * math.sqrt(2)), rel=0.01
+        math.exp(2 * scipy_stats.t.ppf(0.975, 30) * 0.1 * math.sqrt(2)), rel=0.01
     )
     found = compare(*sides([launches.case("a", base)], [launches.case("a", new)]), calibration=wide)
     assert "runs at other times differ by 10%" in text(found)
 
 
 def test_detectable_effect_widens_same_and_is_shown(sides, calibrated):
-    base, new = launches.fixed(1e6), launches.fixed(1.05e6)
-    assert verdict_of(sides, base, new).verdict == "slower"
+    base, new = launches.fixed(1e6, spread=0.012), launches.fixed(1.015e6, spread=0.012)
+    assert verdict_of(sides, base, new).verdict == "inconclusive"
     row = verdict_of(sides, base, new, calibration=calibrated(effect=0.08))
     assert (row.verdict, row.margin) == ("same", 0.08)
-    wide = {"a": {"launch_sd": None, "degrees_of_freedom": None, "detectable_effect": 0.02}}
-    assert verdict_of(sides, base, new, calibration=calibrated(effect=0.08, cases=wide)).verdict == "slower"
+    narrow = {"a": {"launch_sd": None, "degrees_of_freedom": None, "detectable_effect": 0.02}}
+    assert verdict_of(sides, base, new, calibration=calibrated(effect=0.08, cases=narrow)).verdict == "inconclusive"
+
+
+def test_detectable_effect_hides_no_change_that_is_certain(sides, calibrated):
+    base, new = launches.fixed(1e6), launches.fixed(1.05e6)
+    row = verdict_of(sides, base, new, calibration=calibrated(effect=0.5))
+    assert (row.verdict, row.margin) == ("slower", 0.5)
 
 
 def test_calibration_of_another_machine_is_refused(sides, calibrated):
