@@ -1,6 +1,7 @@
 /* The command: `assay COMMAND [OPTION]...`. Only here is an exit code decided. */
 #include "build_info.h"
 #include "journal.h"
+#include "lock.h"
 #include "plan.h"
 #include "run.h"
 #include "worker.h"
@@ -46,7 +47,7 @@ static int list(const as_registry *registry, const as_options *o) {
     return 0;
 }
 
-/* `run --resume FILE [--quiet]` takes up the command line that the journal keeps. */
+/* `run --resume FILE [--quiet] [--wait TIME]` takes up the command line that the journal keeps. */
 static as_status resume_options(as_options *o, json_t **header, char ***words, as_error *e) {
     if (!o->resume || o->chosen > 0)
         return AS_OK;
@@ -55,6 +56,7 @@ static as_status resume_options(as_options *o, json_t **header, char ***words, a
     const int n = (int)json_array_size(argv);
     const char *resume = o->resume;
     const bool quiet = o->quiet;
+    const int64_t wait_ns = o->wait_ns;
     if (n < 2 || !(*words = calloc((size_t)n + 1, sizeof **words)))
         return as_fail(e, AS_EUSAGE, "--resume: the journal keeps no command line; delete it and run again");
     for (int i = 0; i < n; i++)
@@ -65,6 +67,7 @@ static as_status resume_options(as_options *o, json_t **header, char ***words, a
     AS_TRY(as_options_parse(o, n, *words, &help, e));
     o->resume = resume;
     o->quiet = quiet;
+    o->wait_ns = wait_ns ? wait_ns : o->wait_ns;
     return AS_OK;
 }
 
@@ -134,6 +137,7 @@ static const struct command {
     {"list", "suites, variants and axes (--json for tools)", with_options},
     {"run", "run the plan: verify, measure, record one JSON", with_options},
     {"verify", "check every kernel's output, measure nothing", with_options},
+    {"lock", "hold the GPUs for one command: assay lock [--device NAME] [--wait TIME] -- COMMAND", as_lock_command},
     {"report", "make an HTML report of results: assay report RESULT... -o DIR [--lang zh]", in_python},
     {"validate", "check results against the schema and recompute their figures", in_python},
     {"compare", "slower, faster, same or inconclusive, case by case: assay compare BASE NEW", in_python},

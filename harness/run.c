@@ -1,5 +1,6 @@
 /* plan -> place -> prepare -> verify -> measure -> record. */
 #include "run.h"
+#include "lock.h"
 #include "record.h"
 #include "supervisor.h"
 
@@ -16,6 +17,7 @@ typedef struct run {
     as_journal journal;
     as_progress progress;
     as_supervisor supervisor;
+    as_locks locks;
     json_t *placement;
     bool verify_only;
     char out[4096];
@@ -75,6 +77,18 @@ static as_status open_journal(run *r, const as_options *o, int argc, char **argv
     return s;
 }
 
+/* Every device that a case of the plan runs on. */
+static as_status lock_devices(run *r, int argc, char **argv, bool *waited, as_error *e) {
+    const as_plan *plan = &r->plan;
+    for (int d = 0; d < plan->machine.devices; d++)
+        for (int i = 0; i < plan->count; i++)
+            if (plan->cases[i].device == &plan->machine.device[d] && !plan->cases[i].drop_reason) {
+                AS_TRY(as_locks_want(&r->locks, plan->machine.description[d], e));
+                break;
+            }
+    return as_locks_take(&r->locks, argc, argv, plan->options->wait_ns, waited, e);
+}
+
 static as_status prepare_verify_measure(run *r, as_error *e) {
     as_progress_init(&r->progress, !r->plan.options->quiet, r->plan.count - r->plan.ceilings, r->plan.budget_ns);
     for (int i = 0; i < r->plan.count - r->plan.ceilings; i++)
@@ -117,6 +131,7 @@ static void run_free(run *r) {
     as_journal_free(&r->journal);
     as_plan_free(&r->plan);
     json_decref(r->placement);
+    as_locks_free(&r->locks);
 }
 
 /* An interrupted run leaves a valid partial result, then ends as the signal asks, so that a shell sees it. */
@@ -139,6 +154,12 @@ static as_status run_stages(run *r, const as_registry *registry, const as_option
     if (o->dry_run) {
         as_plan_print(&r->plan, stdout);
         return AS_OK;
+    }
+    bool waited;
+    AS_TRY(lock_devices(r, argc, argv, &waited, e));
+    if (waited) { /* free memory was read while another run held it */
+        as_plan_free(&r->plan);
+        AS_TRY(as_plan_build(&r->plan, registry, o, e));
     }
     AS_TRY(as_run_state_init(&r->state, &r->plan, e));
     AS_TRY(open_journal(r, o, argc, argv, e));

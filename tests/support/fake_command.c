@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 int fake_main(int argc, char **argv) {
-    static const char *const commands[] = {"run", "verify", "list", "__probe", "__worker"};
+    static const char *const commands[] = {"run", "verify", "list", "lock", "__probe", "__worker"};
     for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i]) == 0)
             return as_main(argc, argv, &fake_registry);

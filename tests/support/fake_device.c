@@ -81,7 +81,9 @@ static as_status fake_open(int index, as_device *out, as_error *e) {
 static void fake_close(as_device *d) { memset(d, 0, sizeof *d); }
 
 static json_t *fake_describe(as_device *d) {
-    return json_pack("{s:s, s:s, s:s}", "name", d->name, "kind", "fake", "model", "a device of the tests");
+    const char *uuid = getenv("FAKE_UUID"); /* one for all: two of them share a lock */
+    return json_pack("{s:s, s:s, s:s, s:s*}", "name", d->name, "kind", "fake", "model", "a device of the tests", "uuid",
+                     uuid);
 }
 
 static size_t capacity(void) { return (size_t)strtoull(setting("FAKE_FREE_BYTES", "1073741824"), NULL, 10); }
