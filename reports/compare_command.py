@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
-from .errors import EnvironmentProblem, InputProblem
+from .errors import InputProblem
+from .files import print_text, require_writable, write_whole
 
 NEEDS = ("numpy", "scipy")
 EPILOG = (
@@ -63,7 +62,7 @@ def run(args) -> int:
     limits = thresholds(args.threshold)
     wanted = {form: getattr(args, form) for form in ("markdown", "json", "junit") if getattr(args, form)}
     for target in wanted.values():
-        _writable(target)
+        require_writable(target)
     if list(wanted.values()).count("-") > 1:
         raise InputProblem("only one of --markdown, --json and --junit can go to standard output")
     calibration = load_calibration(args.calibration) if args.calibration else None
@@ -76,41 +75,7 @@ def run(args) -> int:
     }
     for form, target in wanted.items():
         if target != "-":
-            _write(Path(target), makers[form]())
+            write_whole(Path(target), makers[form]())
     shown = next((form for form, target in wanted.items() if target == "-"), None)
-    _print(makers[shown]() if shown else text(found))
+    print_text(makers[shown]() if shown else text(found))
     return code
-
-
-def _print(content: str) -> None:
-    """A terminal of another encoding gets escapes, never a traceback."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    try:
-        sys.stdout.write(content.encode(encoding, "backslashreplace").decode(encoding))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has seen enough (head). The exit code still is the verdict, not that of a traceback.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise EnvironmentProblem(f"standard output cannot be written ({error.strerror})") from None
-
-
-def _writable(target: str) -> None:
-    """Before the work, not after it."""
-    if target == "-":
-        return
-    folder = Path(target).parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK) or Path(target).is_dir():
-        raise EnvironmentProblem(f"{target}: cannot be written; name a file in an existing folder that you may write")
-
-
-def _write(path: Path, content: str) -> None:
-    """Whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_text(content, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise EnvironmentProblem(f"{path}: cannot be written ({error.strerror})") from None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 import xml.etree.ElementTree as ET
 
 from .compare import Comparison, Row
 from .errors import visible
+from .tables import aligned, markdown_table, markdown_text
 from .units import quantity
 
 SCHEMA = "assay.compare/1"
@@ -124,29 +124,9 @@ def _title(comparison: Comparison) -> list:
 # ---- terminal ----
 
 
-def _width(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text if not unicodedata.combining(c))
-
-
-def _table(head: tuple, rows: list, right: set) -> list:
-    """Aligned lines; the columns of numbers to the right."""
-    lines = [head, *rows]
-    widths = [max(_width(line[i]) for line in lines) for i in range(len(head))]
-    out = []
-    for line in lines:
-        cells = []
-        for i, text in enumerate(line):
-            pad = " " * (widths[i] - _width(text))
-            cells.append(pad + text if i in right else text + pad)
-        out.append("  ".join(cells).rstrip())
-    return out
-
-
 def text(comparison: Comparison) -> str:
     rows = [tuple(map(visible, _cells(row))) for row in comparison.rows]
-    lines = _table(HEAD, rows, {2, 3, 4, 5, 6, 7})
+    lines = aligned(HEAD, rows, {2, 3, 4, 5, 6, 7})
     for i, row in enumerate(comparison.rows):
         said = remarks(row, comparison.mixed)
         if said:
@@ -157,7 +137,7 @@ def text(comparison: Comparison) -> str:
     if resources:
         cells = [tuple(map(visible, r)) for r in resources]
         mark = f"  MIXED {', '.join(comparison.mixed)}" if comparison.mixed else ""
-        table = _table(RESOURCE_HEAD, cells, {2, 3, 4})
+        table = aligned(RESOURCE_HEAD, cells, {2, 3, 4})
         out += ["", "resources that differ", table[0], *(line + mark for line in table[1:])]
     out += ["", summary(comparison), *(f"warning: {w}" for w in warnings(comparison))]
     return "\n".join(out) + "\n"
@@ -165,34 +145,18 @@ def text(comparison: Comparison) -> str:
 
 # ---- Markdown ----
 
-# As entities these can open no table cell, link, code, emphasis, HTML or mention.
-_MARKUP = {c: f"&#{ord(c)};" for c in "&<>\"'`*_[](){}\\|~!#@$^+"}
-
-
-def _md(value: str, code: bool = False) -> str:
-    safe = "".join(_MARKUP.get(c, c) for c in visible(value))
-    return f"<code>{safe}</code>" if code and safe else safe
-
-
-def _md_table(head: tuple, rows: list, right: set, code: int) -> list:
-    out = ["| " + " | ".join(h or " " for h in head) + " |"]
-    out.append("|" + "|".join(" ---: " if i in right else " --- " for i in range(len(head))) + "|")
-    out += ["| " + " | ".join(_md(c, i == code) for i, c in enumerate(row)) + " |" for row in rows]
-    return out
-
-
 def markdown(comparison: Comparison) -> str:
     rows = [(*_cells(row), "; ".join(remarks(row, comparison.mixed))) for row in comparison.rows]
-    out = ["## assay compare", "", *(f"- {_md(line)}" for line in _title(comparison)), ""]
+    out = ["## assay compare", "", *(f"- {markdown_text(line)}" for line in _title(comparison)), ""]
     out += [f"**{summary(comparison)}**", ""]
-    out += [f"- {_md(f'warning: {line}')}" for line in warnings(comparison)]
-    out += [f"- {_md(line)}" for line in comparison.notes]
-    out += ["", *_md_table((*HEAD, "remarks"), rows, {2, 3, 4, 5, 6, 7}, 1)]
+    out += [f"- {markdown_text(f'warning: {line}')}" for line in warnings(comparison)]
+    out += [f"- {markdown_text(line)}" for line in comparison.notes]
+    out += ["", *markdown_table((*HEAD, "remarks"), rows, {2, 3, 4, 5, 6, 7}, 1)]
     resources = resource_rows(comparison)
     if resources:
         mixed = f"MIXED {', '.join(comparison.mixed)}" if comparison.mixed else ""
         cells = [(*r[:-1], " ".join(filter(None, (r[-1], mixed)))) for r in resources]
-        out += ["", "Resources that differ", "", *_md_table(RESOURCE_HEAD, cells, {2, 3, 4}, 0)]
+        out += ["", "Resources that differ", "", *markdown_table(RESOURCE_HEAD, cells, {2, 3, 4}, 0)]
     return "\n".join(out) + "\n"
 
 
