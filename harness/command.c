@@ -141,6 +141,7 @@ static const struct command {
     {"report", "make an HTML report of results: assay report RESULT... -o DIR [--lang zh]", in_python},
     {"validate", "check results against the schema and recompute their figures", in_python},
     {"compare", "slower, faster, same or inconclusive, case by case: assay compare BASE NEW", in_python},
+    {"reproduce", "measure a published result again, and what of it holds: assay reproduce RESULT.json", in_python},
     {"claims", "judge written claims: assay claims FILE RESULT...", in_python},
     {"__worker", NULL, worker},
     {"__probe", NULL, probe},

@@ -10,10 +10,10 @@ import argparse
 import importlib
 import sys
 
-from . import claims_command, compare_command, report_command, validate_command
+from . import claims_command, compare_command, report_command, reproduce_command, validate_command
 from .errors import EnvironmentProblem, InputProblem, one_line
 
-COMMANDS = (report_command, validate_command, claims_command, compare_command)
+COMMANDS = (report_command, validate_command, claims_command, compare_command, reproduce_command)
 
 
 def _require(modules) -> None:

@@ -145,6 +145,7 @@ def text(comparison: Comparison) -> str:
 
 # ---- Markdown ----
 
+
 def markdown(comparison: Comparison) -> str:
     rows = [(*_cells(row), "; ".join(remarks(row, comparison.mixed))) for row in comparison.rows]
     out = ["## assay compare", "", *(f"- {markdown_text(line)}" for line in _title(comparison)), ""]
