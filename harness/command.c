@@ -1,4 +1,5 @@
 /* The command: `assay COMMAND [OPTION]...`. Only here is an exit code decided. */
+#include "address_space.h"
 #include "build_info.h"
 #include "journal.h"
 #include "lock.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int fail(const as_error *e, const as_options *o) {
     if (e->status == AS_EABSENT && o && o->if_present) {
@@ -73,10 +75,13 @@ static as_status resume_options(as_options *o, json_t **header, char ***words, a
 
 /* A table that a full disk or a closed pipe swallowed must not end in 0. */
 static int flushed(int code) {
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return code;
-    fputs("assay: standard output cannot be written; free some space or redirect it elsewhere\n", stderr);
-    return code ? code : 3;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fputs("assay: standard output cannot be written; free some space or redirect it elsewhere\n", stderr);
+        code = code ? code : 3;
+    }
+    if (as_address_space_is_limited())
+        _exit(code);
+    return code;
 }
 
 static int run_command(const as_registry *registry, as_options *o, int argc, char **argv) {
@@ -176,5 +181,5 @@ int as_main(int argc, char **argv, const as_registry *registry) {
         if (strcmp(name, commands[i].name) == 0)
             return flushed(commands[i].run(registry, argc, argv));
     fprintf(stderr, "assay: there is no command '%.40s'; see assay --help\n", name);
-    return 2;
+    return flushed(2);
 }

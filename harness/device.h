@@ -14,6 +14,7 @@ extern "C" {
 #endif
 
 struct json_t;
+struct as_placement;
 
 /* Where an operand lives. On the CPU device all of them are plain host memory. */
 typedef enum as_memory {
@@ -32,6 +33,7 @@ typedef struct as_device {
     char name[24];                 /* "cpu", "cuda0" */
     size_t last_level_cache_bytes; /* L3 or the GPU's L2; 0 if unknown */
     void *impl;
+    const struct as_placement *place; /* CPUs of the worker that opened it; NULL: none chosen (the probe) */
 } as_device;
 
 typedef void *as_stream; /* native handle; NULL on cpu */
@@ -84,6 +86,11 @@ struct as_device_driver {
     /* Compares two such readings: adds reasons ("throttled: power cap", "clocks moved", "other processes on
      * the GPU") as strings to `flags` (a JSON array). */
     void (*judge)(const struct json_t *before, const struct json_t *after, struct json_t *flags);
+
+    /* Named ranges for a profiler's time line, nested, of the calling thread. Both NULL: the device has none. Called
+     * outside the timed region. */
+    void (*range_push)(const char *name);
+    void (*range_pop)(void);
 };
 
 /* The host as a device. */

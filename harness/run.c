@@ -1,5 +1,6 @@
 /* plan -> place -> prepare -> verify -> measure -> record. */
 #include "run.h"
+#include "address_space.h"
 #include "lock.h"
 #include "record.h"
 #include "supervisor.h"
@@ -18,7 +19,6 @@ typedef struct run {
     as_progress progress;
     as_supervisor supervisor;
     as_locks locks;
-    json_t *placement;
     bool verify_only;
     char out[4096];
 } run;
@@ -97,7 +97,6 @@ static as_status prepare_verify_measure(run *r, as_error *e) {
                                     .state = &r->state,
                                     .journal = &r->journal,
                                     .progress = &r->progress,
-                                    .placement = r->placement,
                                     .verify_only = r->verify_only};
     as_status s = as_supervise(&r->supervisor, e);
     as_progress_end(&r->progress);
@@ -107,7 +106,7 @@ static as_status prepare_verify_measure(run *r, as_error *e) {
 static as_status record(run *r, int argc, char **argv, as_error *e) {
     if (r->journal.fd < 0)
         return AS_OK;
-    json_t *document = as_record_run(&r->state, argc, argv, r->placement);
+    json_t *document = as_record_run(&r->state, argc, argv);
     if (!document)
         return as_fail(e, AS_ENOMEM, "the result could not be assembled");
     as_status s = as_journal_finish(&r->journal, document, r->state.interrupted, e);
@@ -130,7 +129,6 @@ static void run_free(run *r) {
     as_run_state_free(&r->state);
     as_journal_free(&r->journal);
     as_plan_free(&r->plan);
-    json_decref(r->placement);
     as_locks_free(&r->locks);
 }
 
@@ -155,6 +153,7 @@ static as_status run_stages(run *r, const as_registry *registry, const as_option
         as_plan_print(&r->plan, stdout);
         return AS_OK;
     }
+    AS_TRY(as_address_space_check(e));
     bool waited;
     AS_TRY(lock_devices(r, argc, argv, &waited, e));
     if (waited) { /* free memory was read while another run held it */
@@ -179,7 +178,6 @@ static as_status run_stages(run *r, const as_registry *registry, const as_option
 as_status as_run(const as_registry *registry, const as_options *o, int argc, char **argv, int *exit_code, as_error *e) {
     run r;
     memset(&r, 0, sizeof r);
-    r.placement = json_object();
     r.journal.fd = -1;
     r.verify_only = strcmp(o->command, "verify") == 0;
     *exit_code = 0;

@@ -15,7 +15,6 @@ typedef struct as_supervisor {
     const as_device *device; /* of the worker */
     int launch;              /* its launch index */
     int64_t deadline_ns;
-    struct json_t *placement; /* read back by the workers: {device: placement} */
     bool verify_only;
 } as_supervisor;
 

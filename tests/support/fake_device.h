@@ -1,5 +1,5 @@
 /* A device of kind "fake" in host memory, with streams, events and graphs, whose clock obeys the test. In a child
- * process (probe, worker) the environment speaks: FAKE_COUNT=0|2|broken|crash, FAKE_FREE_BYTES=1048576, FAKE_UUID=GPU-1. */
+ * process (probe, worker) the environment speaks: FAKE_COUNT=0|2|broken|crash, FAKE_FREE_BYTES=1048576, FAKE_UUID=GPU-1, FAKE_RANGES=file. */
 #pragma once
 
 #include "suite.h"
