@@ -14,6 +14,7 @@ as_status as_workshop_open(as_workshop *w, const as_device_driver *driver, int i
     /* The driver's own threads start under the whole placement's mask; only then is this thread pinned. */
     AS_TRY(as_place_bind_process(place, e));
     AS_TRY(driver->open(index, &w->device, e));
+    w->device.place = &w->placement;
     w->placed = as_place_json(place);
     as_status s = as_place_bind(place, 0, e);
     if (s == AS_OK)

@@ -1,7 +1,9 @@
 /* The command: `assay COMMAND [OPTION]...`. Only here is an exit code decided. */
+#include "address_space.h"
 #include "build_info.h"
 #include "doctor.h"
 #include "journal.h"
+#include "lock.h"
 #include "plan.h"
 #include "run.h"
 #include "telemetry.h"
@@ -13,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int fail(const as_error *e, const as_options *o) {
     if (e->status == AS_EABSENT && o && o->if_present) {
@@ -48,7 +51,7 @@ static int list(const as_registry *registry, const as_options *o) {
     return 0;
 }
 
-/* `run --resume FILE [--quiet]` takes up the command line that the journal keeps. */
+/* `run --resume FILE [--quiet] [--wait TIME]` takes up the command line that the journal keeps. */
 static as_status resume_options(as_options *o, json_t **header, char ***words, as_error *e) {
     if (!o->resume || o->chosen > 0)
         return AS_OK;
@@ -57,6 +60,7 @@ static as_status resume_options(as_options *o, json_t **header, char ***words, a
     const int n = (int)json_array_size(argv);
     const char *resume = o->resume;
     const bool quiet = o->quiet;
+    const int64_t wait_ns = o->wait_ns;
     if (n < 2 || !(*words = calloc((size_t)n + 1, sizeof **words)))
         return as_fail(e, AS_EUSAGE, "--resume: the journal keeps no command line; delete it and run again");
     for (int i = 0; i < n; i++)
@@ -67,15 +71,19 @@ static as_status resume_options(as_options *o, json_t **header, char ***words, a
     AS_TRY(as_options_parse(o, n, *words, &help, e));
     o->resume = resume;
     o->quiet = quiet;
+    o->wait_ns = wait_ns ? wait_ns : o->wait_ns;
     return AS_OK;
 }
 
 /* A table that a full disk or a closed pipe swallowed must not end in 0. */
 static int flushed(int code) {
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return code;
-    fputs("assay: standard output cannot be written; free some space or redirect it elsewhere\n", stderr);
-    return code ? code : 3;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fputs("assay: standard output cannot be written; free some space or redirect it elsewhere\n", stderr);
+        code = code ? code : 3;
+    }
+    if (as_address_space_is_limited())
+        _exit(code);
+    return code;
 }
 
 static int run_command(const as_registry *registry, as_options *o, int argc, char **argv) {
@@ -150,12 +158,14 @@ static const struct command {
     {"run", "run the plan: verify, measure, record one JSON", with_options},
     {"verify", "check every kernel's output, measure nothing", with_options},
     {"doctor", "what on this machine would spoil results, and the remedy; changes nothing", as_doctor_main},
+    {"lock", "hold the GPUs for one command: assay lock [--device NAME] [--wait TIME] -- COMMAND", as_lock_command},
     {"report", "make an HTML report of results: assay report RESULT... -o DIR [--lang zh]", in_python},
     {"validate", "check results against the schema and recompute their figures", in_python},
     {"compare", "slower, faster, same or inconclusive, case by case: assay compare BASE NEW", in_python},
     {"duet", "two builds side by side, launches in turns: assay duet A B", in_python},
     {"bisect", "find the commit that made it slower: git bisect run assay bisect --build COMMAND", bisect},
     {"calibrate", "how small a change this machine lets compare and duet see, by a study of known ones", in_python},
+    {"reproduce", "measure a published result again, and what of it holds: assay reproduce RESULT.json", in_python},
     {"claims", "judge written claims: assay claims FILE RESULT...", in_python},
     {"baseline", "what nights are compared with: assay baseline accept RESULT --reason TEXT", in_python},
     {"nightly", "judge a night by its baseline and its history: assay nightly RESULT", in_python},
@@ -195,5 +205,5 @@ int as_main(int argc, char **argv, const as_registry *registry) {
         if (strcmp(name, commands[i].name) == 0)
             return flushed(commands[i].run(registry, argc, argv));
     fprintf(stderr, "assay: there is no command '%.40s'; see assay --help\n", name);
-    return 2;
+    return flushed(2);
 }

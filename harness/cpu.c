@@ -209,10 +209,7 @@ static as_status cpu_event_elapsed(as_device *d, as_event from, as_event to, dou
     return AS_OK;
 }
 
-static json_t *cpu_counters(as_device *d) {
-    (void)d;
-    return as_environment_counters("", NULL);
-}
+static json_t *cpu_counters(as_device *d) { return as_environment_counters("", d->place); }
 
 const as_device_driver as_cpu_driver = {
     .kind = "cpu",

@@ -15,6 +15,7 @@ extern "C" {
 
 struct json_t;
 struct as_device_telemetry;
+struct as_placement;
 
 /* Where an operand lives. On the CPU device all of them are plain host memory. */
 typedef enum as_memory {
@@ -33,6 +34,7 @@ typedef struct as_device {
     char name[24];                 /* "cpu", "cuda0" */
     size_t last_level_cache_bytes; /* L3 or the GPU's L2; 0 if unknown */
     void *impl;
+    const struct as_placement *place; /* CPUs of the worker that opened it; NULL: none chosen (the probe) */
 } as_device;
 
 typedef void *as_stream; /* native handle; NULL on cpu */
@@ -91,6 +93,10 @@ struct as_device_driver {
     struct json_t *(*health)(int index);
     /* Curves and the energy counter (telemetry.h); NULL: none. */
     const struct as_device_telemetry *telemetry;
+    /* Named ranges for a profiler's time line, nested, of the calling thread. Both NULL: the device has none. Called
+     * outside the timed region. */
+    void (*range_push)(const char *name);
+    void (*range_pop)(void);
 };
 
 /* The host as a device. */

@@ -60,6 +60,8 @@ static const struct option_row {
      "quick (5% intervals), standard (2%) or publish (1%); default quick"},
     {"budget", "TIME", DURATION, AT(budget_ns), 0, 0, "wall time of the whole run: 90s, 4m (default: by profile)"},
     {"timeout", "TIME", DURATION, AT(timeout_ns), 0, 0, "longest time a stage of one case may take (default 60s)"},
+    {"wait", "TIME", DURATION, AT(wait_ns), 0, 0,
+     "wait so long for a GPU that another run uses (default: refuse at once)"},
     {"launches", "N", COUNT, AT(launches), 1, 1000,
      "fresh processes to spread the rounds over (default 1, profile publish 6)"},
     {"rounds", "N", COUNT, AT(rounds), 1, 10000, "exactly N rounds a launch, no stop rule"},
@@ -252,7 +254,7 @@ static as_status parse_words(as_options *o, int argc, char **argv, bool *help, a
             value = argv[++i];
         }
         AS_TRY(store(o, row, value, e));
-        o->chosen += row->at != AT(resume) && row->at != AT(quiet);
+        o->chosen += row->at != AT(resume) && row->at != AT(quiet) && row->at != AT(wait_ns);
     }
     if (o->launches == 0) /* a published number speaks of processes, not of one process; a check needs one */
         o->launches = o->profile == AS_PUBLISH && o->command && strcmp(o->command, "run") == 0 ? 6 : 1;

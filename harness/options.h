@@ -24,6 +24,7 @@ typedef struct as_options {
     as_profile profile;
     int64_t budget_ns;  /* wall time of the whole run; 0: the profile's */
     int64_t timeout_ns; /* a stage of one case may take this long at most before its worker is replaced */
+    int64_t wait_ns;    /* for a GPU that another run uses; 0: refused at once */
     int launches;
     uint64_t seed;
     const char *cpus;
@@ -35,7 +36,7 @@ typedef struct as_options {
     bool ceilings;
     int telemetry; /* 1 on, 0 off; after parsing never -1 */
     int energy;    /* the same: a pass a case for energy by operation */
-    int chosen;    /* options given besides --resume and --quiet: 0 lets --resume take up the journal's */
+    int chosen;    /* options given besides --resume, --quiet and --wait: 0 lets --resume take up the journal's */
 } as_options;
 
 /* Fills `o` from argv[1..]. AS_EUSAGE names the option and the remedy. *help is set if help was asked for.

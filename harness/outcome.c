@@ -15,6 +15,7 @@ as_status as_run_state_init(as_run_state *s, const as_plan *plan, as_error *e) {
     s->outcome = calloc((size_t)plan->count, sizeof *s->outcome);
     if (!s->outcome)
         return as_fail(e, AS_ENOMEM, "out of memory");
+    s->placement = json_object();
     for (int i = 0; i < plan->count; i++) {
         as_outcome *o = &s->outcome[i];
         o->warm = true;
@@ -47,6 +48,7 @@ void as_run_state_free(as_run_state *s) {
     }
     free(s->outcome);
     free(s->date);
+    json_decref(s->placement);
     json_decref(s->context);
     memset(s, 0, sizeof *s);
 }
@@ -153,7 +155,10 @@ as_status as_run_state_apply(as_run_state *s, const json_t *r, as_error *e) {
     if (!kind)
         return as_fail(e, AS_EUSAGE, "a record without a kind");
     if (strcmp(kind, "launch") == 0) {
+        const char *device = json_string_value(json_object_get(r, "device"));
         s->launches = (int)json_integer_value(json_object_get(r, "launch")) + 1;
+        if (device && json_is_object(json_object_get(r, "placement")))
+            json_object_set(s->placement, device, json_object_get(r, "placement"));
         return AS_OK;
     }
     const json_t *index = json_object_get(r, "case");

@@ -32,10 +32,11 @@ typedef struct as_outcome {
 
 typedef struct as_run_state {
     const as_plan *plan;
-    as_outcome *outcome;    /* one a case of the plan, ceilings included */
-    int launches;           /* launch indices given out so far */
-    char *date;             /* begin of the run, ISO 8601 */
-    struct json_t *context; /* of the journal's header */
+    as_outcome *outcome;      /* one a case of the plan, ceilings included */
+    int launches;             /* launch indices given out so far */
+    struct json_t *placement; /* {device: what its last worker read back} */
+    char *date;               /* begin of the run, ISO 8601 */
+    struct json_t *context;   /* of the journal's header */
     int resumed;
     double clock_cost_ns; /* of one reading of the host clock, as a worker measured it; 0 unknown */
     bool interrupted;

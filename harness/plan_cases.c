@@ -114,7 +114,7 @@ static bool suite_wanted(const as_options *o, const as_suite *suite) {
     return named(&o->suites, suite->name) && (asked || !suite->only_if_named);
 }
 
-static bool device_wanted(const as_options *o, const as_device *d) {
+bool as_plan_device_wanted(const as_options *o, const as_device *d) {
     bool cpu = d->driver == &as_cpu_driver;
     if (!cpu && o->gpu >= 0 && d->index != o->gpu)
         return false;
@@ -136,7 +136,7 @@ static bool is_there(const as_plan *plan, const char *name) {
     return false;
 }
 
-static as_status check_device(const as_plan *plan, const char *name, as_error *e) {
+as_status as_plan_check_device(const as_plan *plan, const char *name, as_error *e) {
     size_t i;
     json_t *row;
     if (is_there(plan, name))
@@ -171,7 +171,7 @@ static as_status check_names(const as_plan *plan, as_error *e) {
             return as_fail(e, AS_EUSAGE, "--suite %.40s: unknown; there are %s", o->suites.name[i], known);
     }
     for (int i = 0; i < o->devices.count; i++)
-        AS_TRY(check_device(plan, o->devices.name[i], e));
+        AS_TRY(as_plan_check_device(plan, o->devices.name[i], e));
     if (o->gpu >= 0) {
         for (int i = 0; i < plan->machine.devices; i++)
             if (plan->machine.device[i].driver != &as_cpu_driver && plan->machine.device[i].index == o->gpu)
@@ -291,7 +291,7 @@ static as_status add_suite(as_plan *plan, const selection *select, const as_suit
         for (const as_point *p = suite->points; p->variants; p++) {
             const as_device *device = &plan->machine.device[d];
             if (p->from > plan->options->profile || strcmp(p->on, device->driver->kind) != 0 ||
-                !device_wanted(plan->options, device))
+                !as_plan_device_wanted(plan->options, device))
                 continue;
             as_params params;
             AS_TRY(as_params_init(&params, suite->axes, suite->n_axes, e));

@@ -7,3 +7,8 @@
  * AS_EABSENT or AS_EENV where an asked device is not there or broken. */
 as_status as_plan_add_cases(as_plan *plan, as_error *e) AS_MUST_CHECK;
 bool as_case_is_cold(const as_case *c);
+
+/* Is it among --device and --gpu? A whole kind may be named. */
+bool as_plan_device_wanted(const as_options *o, const as_device *d);
+/* A name of --device against what the probe found: AS_EABSENT, AS_EENV (broken) or AS_EUSAGE (unknown). */
+as_status as_plan_check_device(const as_plan *plan, const char *name, as_error *e) AS_MUST_CHECK;

@@ -66,20 +66,18 @@ static json_t *names_json(const as_plan *plan, bool devices) {
     return list;
 }
 
-static json_t *placement_json(const as_plan *plan, const json_t *read_back) {
-    json_t *p = as_place_json(&plan->placement), *seen = json_array();
-    const char *device;
-    json_t *row, *value;
-    size_t i;
-    json_object_foreach((json_t *)read_back, device, row)
-        json_array_foreach(json_object_get(row, "read_back"), i,
-                           value) if (json_array_size(seen) < json_array_size(json_object_get(p, "cpus")))
-            json_array_append(seen, value);
-    json_object_set_new(p, "read_back", seen);
+/* The plan's placement with what the host's worker read back (null: the host had none), and each device's own: the
+ * worker of an accelerator takes CPUs near it. */
+static json_t *placement_json(const as_run_state *s) {
+    json_t *p = as_place_json(&s->plan->placement), *devices = json_object();
+    const json_t *host = json_object_get(s->placement, as_cpu_driver.kind), *seen = json_object_get(host, "read_back");
+    json_object_set_new(p, "read_back", seen ? json_copy((json_t *)seen) : json_null());
+    json_object_update(devices, s->placement);
+    json_object_set_new(p, "devices", devices);
     return p;
 }
 
-static json_t *plan_json(const as_run_state *s, const json_t *read_back) {
+static json_t *plan_json(const as_run_state *s) {
     const as_plan *plan = s->plan;
     const as_options *o = plan->options;
     char hash[20];
@@ -89,7 +87,7 @@ static json_t *plan_json(const as_run_state *s, const json_t *read_back) {
                      "target_relative_half_width", plan->rule.target, "confidence", plan->rule.confidence, "min_units",
                      (json_int_t)plan->rule.min_units, "launches", o->launches, "resumed", s->resumed, "strict",
                      (int)o->strict, "filter", o->filter, "suites", names_json(plan, false), "devices",
-                     names_json(plan, true), "hash", hash, "placement", placement_json(plan, read_back), "catalogue",
+                     names_json(plan, true), "hash", hash, "placement", placement_json(s), "catalogue",
                      as_plan_catalogue(plan->registry), "clock_cost_ns", s->clock_cost_ns);
 }
 
@@ -111,7 +109,7 @@ static void add_rows(const as_run_state *s, int c, int family, json_t *list) {
     }
 }
 
-json_t *as_record_run(const as_run_state *s, int argc, char **argv, const json_t *placement) {
+json_t *as_record_run(const as_run_state *s, int argc, char **argv) {
     json_t *cases = json_array(), *ceilings = json_array(), *rows = json_array();
     for (int i = 0, family = 0; i < s->plan->count; i++) {
         json_array_append_new(s->plan->cases[i].ceiling ? ceilings : cases, as_record_case(s, i));
@@ -123,6 +121,6 @@ json_t *as_record_run(const as_run_state *s, int argc, char **argv, const json_t
     if (t && t->fault[0])
         json_array_append_new(json_object_get(context, "warnings"), json_string(t->fault));
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "assay.result/1", "context", context, "plan",
-                     plan_json(s, placement), "ceilings", ceilings, "cases", cases, "benchmarks", rows, "telemetry",
+                     plan_json(s), "ceilings", ceilings, "cases", cases, "benchmarks", rows, "telemetry",
                      as_telemetry_json(t));
 }

@@ -28,7 +28,7 @@ const char *as_case_validity(const as_run_state *s, int c, const as_figures *f, 
 
 /* The case's row of cases[] or ceilings[]. New object. */
 struct json_t *as_record_case(const as_run_state *s, int c);
-/* The whole document. `argv` as given; `placement` what the workers read back. New object. */
-struct json_t *as_record_run(const as_run_state *s, int argc, char **argv, const struct json_t *placement);
+/* The whole document. `argv` as given. New object. */
+struct json_t *as_record_run(const as_run_state *s, int argc, char **argv);
 /* context{} as it stands at the run's beginning, for the journal's header. New object. */
 struct json_t *as_record_context(const as_plan *plan, int argc, char **argv);

@@ -1,5 +1,7 @@
 /* plan -> place -> prepare -> verify -> measure -> record. */
 #include "run.h"
+#include "address_space.h"
+#include "lock.h"
 #include "record.h"
 #include "supervisor.h"
 #include "telemetry.h"
@@ -18,7 +20,7 @@ typedef struct run {
     as_progress progress;
     as_supervisor supervisor;
     as_telemetry telemetry;
-    json_t *placement;
+    as_locks locks;
     bool verify_only;
     char out[4096];
 } run;
@@ -97,6 +99,18 @@ static void start_telemetry(run *r) {
     r->state.telemetry = &r->telemetry;
 }
 
+/* Every device that a case of the plan runs on. */
+static as_status lock_devices(run *r, int argc, char **argv, bool *waited, as_error *e) {
+    const as_plan *plan = &r->plan;
+    for (int d = 0; d < plan->machine.devices; d++)
+        for (int i = 0; i < plan->count; i++)
+            if (plan->cases[i].device == &plan->machine.device[d] && !plan->cases[i].drop_reason) {
+                AS_TRY(as_locks_want(&r->locks, plan->machine.description[d], e));
+                break;
+            }
+    return as_locks_take(&r->locks, argc, argv, plan->options->wait_ns, waited, e);
+}
+
 static as_status prepare_verify_measure(run *r, as_error *e) {
     as_progress_init(&r->progress, !r->plan.options->quiet, r->plan.count - r->plan.ceilings, r->plan.budget_ns);
     for (int i = 0; i < r->plan.count - r->plan.ceilings; i++)
@@ -108,7 +122,6 @@ static as_status prepare_verify_measure(run *r, as_error *e) {
                                     .state = &r->state,
                                     .journal = &r->journal,
                                     .progress = &r->progress,
-                                    .placement = r->placement,
                                     .verify_only = r->verify_only,
                                     .telemetry = telemetry ? &r->telemetry : NULL};
     as_status s = as_supervise(&r->supervisor, e);
@@ -122,7 +135,7 @@ static as_status prepare_verify_measure(run *r, as_error *e) {
 static as_status record(run *r, int argc, char **argv, as_error *e) {
     if (r->journal.fd < 0)
         return AS_OK;
-    json_t *document = as_record_run(&r->state, argc, argv, r->placement);
+    json_t *document = as_record_run(&r->state, argc, argv);
     if (!document)
         return as_fail(e, AS_ENOMEM, "the result could not be assembled");
     as_status s = as_journal_finish(&r->journal, document, r->state.interrupted, e);
@@ -146,7 +159,7 @@ static void run_free(run *r) {
     as_journal_free(&r->journal);
     as_plan_free(&r->plan);
     as_telemetry_free(&r->telemetry);
-    json_decref(r->placement);
+    as_locks_free(&r->locks);
 }
 
 /* An interrupted run leaves a valid partial result, then ends as the signal asks, so that a shell sees it. */
@@ -170,6 +183,13 @@ static as_status run_stages(run *r, const as_registry *registry, const as_option
         as_plan_print(&r->plan, stdout);
         return AS_OK;
     }
+    AS_TRY(as_address_space_check(e));
+    bool waited;
+    AS_TRY(lock_devices(r, argc, argv, &waited, e));
+    if (waited) { /* free memory was read while another run held it */
+        as_plan_free(&r->plan);
+        AS_TRY(as_plan_build(&r->plan, registry, o, e));
+    }
     AS_TRY(as_run_state_init(&r->state, &r->plan, e));
     AS_TRY(open_journal(r, o, argc, argv, e));
     if (o->launches > 1)
@@ -188,7 +208,6 @@ static as_status run_stages(run *r, const as_registry *registry, const as_option
 as_status as_run(const as_registry *registry, const as_options *o, int argc, char **argv, int *exit_code, as_error *e) {
     run r;
     memset(&r, 0, sizeof r);
-    r.placement = json_object();
     r.journal.fd = -1;
     r.verify_only = strcmp(o->command, "verify") == 0;
     *exit_code = 0;

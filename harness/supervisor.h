@@ -23,9 +23,8 @@ typedef struct as_supervisor {
     int launch;              /* its launch index */
     int64_t oom_kills;       /* of the cgroup when it started; -1 unknown */
     int64_t deadline_ns;
-    struct json_t *placement; /* read back by the workers: {device: placement} */
     bool verify_only;
-    as_share *share; /* by case number */
+    as_share *share;         /* by case number */
     as_telemetry *telemetry; /* NULL: switched off */
 } as_supervisor;
 

@@ -44,16 +44,15 @@ as_status as_worker_start(as_supervisor *s, const as_device *device, as_error *e
     if (!json_is_true(json_object_get(answer, "ok")))
         status = as_fail(e, (as_status)json_integer_value(json_object_get(answer, "status")), "%s: %s", device->name,
                          json_string_value(json_object_get(answer, "message")));
-    else
-        json_object_set(s->placement, device->name, json_object_get(answer, "placement"));
     if (status == AS_OK && device->driver == &as_cpu_driver)
         s->state->clock_cost_ns = json_number_value(json_object_get(answer, "clock_cost_ns"));
-    json_decref(answer);
     if (status == AS_OK) {
-        json_t *record = json_pack("{s:s, s:i, s:s}", "kind", "launch", "launch", s->launch, "device", device->name);
+        json_t *record = json_pack("{s:s, s:i, s:s, s:O?}", "kind", "launch", "launch", s->launch, "device",
+                                   device->name, "placement", json_object_get(answer, "placement"));
         status = as_journal_record(s->journal, s->state, record, e);
         json_decref(record);
     }
+    json_decref(answer);
     return status;
 }
 

@@ -254,16 +254,7 @@ static void release(worker *w, int64_t number) {
 
 /* ---- the loop ---- */
 
-static as_status obey(worker *w, const json_t *m, json_t *answer, as_error *e) {
-    const char *what = get_text(m, "do");
-    const int64_t number = get_int(m, "case");
-    if (strcmp(what, "open") == 0)
-        return do_open(w, m, answer, e);
-    if (strcmp(what, "prepare") == 0)
-        return do_prepare(w, m, answer, e);
-    if (number < 0 || number >= w->capacity || !w->bench[number])
-        return as_fail(e, AS_EUSAGE, "case %lld is not prepared", (long long)number);
-    as_bench *b = w->bench[number];
+static as_status obey_case(worker *w, as_bench *b, const char *what, const json_t *m, json_t *answer, as_error *e) {
     if (strcmp(what, "verify") == 0)
         return do_verify(w, b, answer, e);
     if (strcmp(what, "warmup") == 0)
@@ -274,11 +265,34 @@ static as_status obey(worker *w, const json_t *m, json_t *answer, as_error *e) {
         return do_check(w, b, answer, e);
     if (strcmp(what, "energy") == 0)
         return do_energy(w, b, m, answer, e);
+    return as_fail(e, AS_EUSAGE, "unknown command %s", what);
+}
+
+static as_status obey(worker *w, const json_t *m, json_t *answer, as_error *e) {
+    const char *what = get_text(m, "do");
+    const int64_t number = get_int(m, "case");
+    if (strcmp(what, "open") == 0)
+        return do_open(w, m, answer, e);
+    if (strcmp(what, "prepare") == 0)
+        return do_prepare(w, m, answer, e);
+    if (number < 0 || number >= w->capacity || !w->bench[number])
+        return as_fail(e, AS_EUSAGE, "case %lld is not prepared", (long long)number);
     if (strcmp(what, "release") == 0) {
         release(w, number);
         return AS_OK;
     }
-    return as_fail(e, AS_EUSAGE, "unknown command %s", what);
+    /* A profiler's time line shows the case and, within it, the stage. */
+    const as_device_driver *driver = w->shop.device.driver;
+    if (driver->range_push) {
+        driver->range_push(w->bench[number]->id);
+        driver->range_push(what);
+    }
+    const as_status s = obey_case(w, w->bench[number], what, m, answer, e);
+    if (driver->range_push) {
+        driver->range_pop();
+        driver->range_pop();
+    }
+    return s;
 }
 
 int as_worker_main(const as_registry *registry) {

@@ -20,6 +20,7 @@ from . import (
     duet_command,
     nightly_command,
     report_command,
+    reproduce_command,
     validate_command,
 )
 from .errors import EnvironmentProblem, InputProblem, one_line
@@ -32,6 +33,7 @@ COMMANDS = (
     duet_command,
     bisect_command,
     calibrate_command,
+    reproduce_command,
     baseline_command,
     nightly_command,
 )

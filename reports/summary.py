@@ -167,9 +167,11 @@ def warnings(result: Result, t) -> list:
             add("persistence", device=device["name"])
         if device.get("mig"):
             add("mig", device=device["name"])
-    read_back = plan["placement"].get("read_back")
-    if read_back is not None and sorted(read_back) != sorted(plan["placement"]["cpus"]):
-        add("placement", asked=plan["placement"]["cpus"], got=read_back)
+    own = plan["placement"].get("devices")
+    for placement in [plan["placement"], *(own.values() if isinstance(own, dict) else ())]:
+        read_back = placement.get("read_back")
+        if read_back is not None and sorted(read_back) != sorted(placement["cpus"]):
+            add("placement", asked=placement["cpus"], got=read_back)
     if context["assay"]["dirty"]:
         add("dirty")
     if context["assay"]["sanitizers"]:

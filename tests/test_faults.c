@@ -175,8 +175,52 @@ static void a_device_in_a_worker_of_its_own(void **unused) {
     assert_string_equal(fake_text(time, "clock"), "device");
     assert_string_equal(fake_text(json_array_get(json_object_get(host, "series"), 0), "clock"), "host");
     assert_int_equal(json_array_size(json_object_get(result, "ceilings")), 4); /* cache and fma of each device */
+    const json_t *placement = json_object_get(json_object_get(result, "plan"), "placement");
+    static const char *const opened[] = {"cpu", "fake0"};
+    for (size_t i = 0; i < 2; i++) { /* each worker says where it sits */
+        const json_t *own = json_object_get(json_object_get(placement, "devices"), opened[i]);
+        assert_true(json_array_size(json_object_get(own, "cpus")) > 0);
+        assert_true(json_equal(json_object_get(own, "cpus"), json_object_get(own, "read_back")));
+    }
     json_decref(result);
     assert_no_process_is_left();
+}
+
+/* A profiler sees each stage of a case within a range of its id, and the work within both. */
+static void ranges_carry_the_ids(void **unused) {
+    (void)unused;
+    char path[300], name[64], inner[64] = "";
+    snprintf(path, sizeof path, "%s/ranges", folder);
+    setenv("FAKE_RANGES", path, 1);
+    const char *words[] = {
+        "run",       "--filter", "^vector/graph/dev:fake0$", "--ceilings", "off", "--rounds", "2", "--quiet", "--out",
+        result_path, NULL};
+    assert_int_equal(fake_assay(words, NULL), 0);
+    unsetenv("FAKE_RANGES");
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    int depth = 0, operations, before = 0, verify = 0, warmup = 0, rounds = 0, check = 0;
+    while (fscanf(f, "%63s %d", name, &operations) == 2) {
+        depth += name[0] == '+' ? 1 : -1;
+        assert_in_range(depth, 0, 2);
+        if (name[0] == '+' && depth == 1)
+            assert_string_equal(name, "+vector/graph/dev:fake0");
+        if (name[0] == '+' && depth == 2) {
+            assert_int_equal(operations, before); /* nothing ran between two ranges */
+            snprintf(inner, sizeof inner, "%s", name);
+        }
+        if (name[0] == '-' && depth == 1) {
+            assert_true(operations > before); /* every stage runs the kernel */
+            verify += strcmp(inner, "+verify") == 0;
+            warmup += strcmp(inner, "+warmup") == 0;
+            rounds += strcmp(inner, "+round") == 0;
+            check += strcmp(inner, "+check") == 0;
+        }
+        before = operations;
+    }
+    fclose(f);
+    assert_int_equal(depth, 0);
+    assert_true(verify == 1 && warmup == 1 && rounds == 2 && check == 1);
 }
 
 /* ---- signals to the supervisor ---- */
@@ -226,7 +270,9 @@ static void resume_finishes(void) {
         assert_int_equal(in_launch(row, 1), 25);
         assert_true(in_launch(row, 0) >= 1);
     }
-    assert_int_equal(json_integer_value(json_object_get(json_object_get(result, "plan"), "resumed")), 1);
+    const json_t *plan = json_object_get(result, "plan");
+    assert_int_equal(json_integer_value(json_object_get(plan, "resumed")), 1);
+    assert_non_null(json_object_get(json_object_get(json_object_get(plan, "placement"), "devices"), "cpu"));
     json_decref(result);
     assert_int_equal(access(journal_path, F_OK), -1);
     assert_no_process_is_left();
@@ -448,6 +494,7 @@ int main(int argc, char **argv) {
         IN_FOLDER(everything_absent),
         IN_FOLDER(a_driver_that_kills_the_probe),
         IN_FOLDER(a_device_in_a_worker_of_its_own),
+        IN_FOLDER(ranges_carry_the_ids),
         IN_FOLDER(sigint_leaves_a_partial_result),
         IN_FOLDER(sigterm_too),
         IN_FOLDER(a_sticky_device_error),

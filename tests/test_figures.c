@@ -301,7 +301,7 @@ static void only_done_cases_have_numbers(void **unused) {
     fake_measured(&state, FAKE_VECTOR, steady, 6);
     fake_measured(&state, FAKE_COPY, steady, 6);
     fake_apply(&state, fake_status(FAKE_COPY, "failed", "wrong after timing"));
-    json_t *placement = json_object(), *result = as_record_run(&state, 2, argv, placement);
+    json_t *result = as_record_run(&state, 2, argv);
     assert_non_null(result);
     const json_t *done = fake_case(result, "cases", "vector/good/dev:cpu"),
                  *failed = fake_case(result, "cases", "copy/good/dev:cpu");
@@ -324,7 +324,6 @@ static void only_done_cases_have_numbers(void **unused) {
     assert_non_null(text);
     free(text);
     json_decref(result);
-    json_decref(placement);
 }
 
 static void the_summary_counts(void **unused) {

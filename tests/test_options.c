@@ -58,7 +58,7 @@ static void every_row(void **unused) {
     accepted(&o,
              "--suite a,b --suite=c --filter ^x$ --cases ids.txt --device cpu,cuda0 --profile publish --budget 4m "
              "--timeout 500ms --launches 7 --rounds 9 --seed 18446744073709551615 --cpus 0-3,8 --gpu 1 --out r.json "
-             "--ceilings off --strict --dry-run --if-present --json --quiet");
+             "--ceilings off --wait 3s --strict --dry-run --if-present --json --quiet");
     assert_int_equal(o.suites.count, 3);
     assert_string_equal(o.suites.name[0], "a");
     assert_string_equal(o.suites.name[2], "c");
@@ -71,10 +71,13 @@ static void every_row(void **unused) {
     assert_int_equal(o.profile, AS_PUBLISH);
     assert_true(o.budget_ns == 240000000000 && o.timeout_ns == 500000000);
     assert_true(o.launches == 7 && o.rounds == 9 && o.gpu == 1 && o.seed == UINT64_MAX && !o.ceilings);
-    assert_true(o.strict && o.dry_run && o.if_present && o.json && o.quiet);
+    assert_true(o.strict && o.dry_run && o.if_present && o.json && o.quiet && o.wait_ns == 3000000000);
     as_options_free(&o);
     accepted(&o, "--resume r.json");
     assert_string_equal(o.resume, "r.json");
+    as_options_free(&o);
+    accepted(&o, "--resume r.json --quiet --wait 1m");
+    assert_int_equal(o.chosen, 0); /* the journal's own command line is taken up */
     as_options_free(&o);
     accepted(&o, "--exec sleep --name nap --ceilings=on --seed 0");
     assert_string_equal(o.exec, "sleep");

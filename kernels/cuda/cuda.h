@@ -18,6 +18,9 @@ struct json_t *as_cuda_counters(as_device *d);
 void as_cuda_judge(const struct json_t *before, const struct json_t *after, struct json_t *flags);
 /* The driver's `health`; health_judge.c states the rules. */
 struct json_t *as_cuda_health(int index);
+/* The driver's `range_push` and `range_pop`: NVTX. */
+void as_cuda_range_push(const char *name);
+void as_cuda_range_pop(void);
 
 #ifdef __cplusplus
 }

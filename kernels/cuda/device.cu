@@ -249,8 +249,9 @@ static void graph_destroy(as_device *, as_graph g) {
 }
 
 extern "C" const as_device_driver as_cuda_driver = {
-    "cuda",        cuda_count,       cuda_open,     cuda_close,     as_cuda_describe,   cuda_memory,    cuda_alloc,
-    cuda_release,  cuda_copy,        cuda_set,      as_cuda_fill,   stream_create,      stream_destroy, stream_sync,
-    event_create,  event_destroy,    event_record,  event_elapsed,  capture_begin,      capture_end,    graph_launch,
-    graph_destroy, as_cuda_counters, as_cuda_judge, as_cuda_health, &as_cuda_telemetry,
+    "cuda",         cuda_count,         cuda_open,          cuda_close,        as_cuda_describe, cuda_memory,
+    cuda_alloc,     cuda_release,       cuda_copy,          cuda_set,          as_cuda_fill,     stream_create,
+    stream_destroy, stream_sync,        event_create,       event_destroy,     event_record,     event_elapsed,
+    capture_begin,  capture_end,        graph_launch,       graph_destroy,     as_cuda_counters, as_cuda_judge,
+    as_cuda_health, &as_cuda_telemetry, as_cuda_range_push, as_cuda_range_pop,
 };

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 int fake_main(int argc, char **argv) {
-    static const char *const commands[] = {"run",     "verify",   "list",     "doctor",   "dmon",
-                                           "__probe", "__worker", "__health", "__sampler"};
+    static const char *const commands[] = {"run",  "verify",  "list",     "doctor",   "dmon",
+                                           "lock", "__probe", "__worker", "__health", "__sampler"};
     for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i]) == 0)
             return fake.sampler = strcmp(argv[1], "__sampler") == 0, as_main(argc, argv, &fake_registry);

@@ -85,7 +85,9 @@ static as_status fake_open(int index, as_device *out, as_error *e) {
 static void fake_close(as_device *d) { memset(d, 0, sizeof *d); }
 
 static json_t *fake_describe(as_device *d) {
-    return json_pack("{s:s, s:s, s:s}", "name", d->name, "kind", "fake", "model", "a device of the tests");
+    const char *uuid = getenv("FAKE_UUID"); /* one for all: two of them share a lock */
+    return json_pack("{s:s, s:s, s:s, s:s*}", "name", d->name, "kind", "fake", "model", "a device of the tests", "uuid",
+                     uuid);
 }
 
 static size_t capacity(void) { return (size_t)strtoull(setting("FAKE_FREE_BYTES", "1073741824"), NULL, 10); }
@@ -242,6 +244,19 @@ static json_t *fake_health(int index) {
     return list;
 }
 
+/* A line each to the file of FAKE_RANGES, with the operations that the device has run by then. */
+static void tell_range(const char *mark, const char *name) {
+    const char *path = getenv("FAKE_RANGES");
+    FILE *f = path ? fopen(path, "a") : NULL;
+    if (!f)
+        return;
+    fprintf(f, "%s%s %d\n", mark, name, fake.operations);
+    fclose(f);
+}
+
+static void fake_range_push(const char *name) { tell_range("+", name); }
+static void fake_range_pop(void) { tell_range("-", ""); }
+
 const as_device_driver fake_driver = {
     .kind = "fake",
     .count = fake_count,
@@ -269,4 +284,6 @@ const as_device_driver fake_driver = {
     .judge = fake_judge,
     .health = fake_health,
     .telemetry = &fake_telemetry,
+    .range_push = fake_range_push,
+    .range_pop = fake_range_pop,
 };

@@ -1,6 +1,6 @@
 /* A device of kind "fake" in host memory, with streams, events and graphs, whose clock obeys the test. In a child
- * process (probe, worker) the environment speaks: FAKE_COUNT=0|2|broken|crash, FAKE_FREE_BYTES=1048576,
- * FAKE_HEALTH=warning; effect/good obeys FAKE_SLOW_MS=100. */
+ * process (probe, worker) the environment speaks: FAKE_COUNT=0|2|broken|crash, FAKE_FREE_BYTES=1048576, FAKE_UUID=GPU-1,
+ * FAKE_RANGES=file, FAKE_HEALTH=warning; effect/good obeys FAKE_SLOW_MS=100. */
 #pragma once
 
 #include "suite.h"

@@ -23,7 +23,7 @@ extern int fake_calls;
 extern const void *fake_visited[FAKE_MOST_VISITS];
 void fake_forget(void); /* variants that count their runs begin anew */
 
-/* Runs argv as the command where it is one (run, verify, list, dmon, __probe, __worker, __sampler, --...); -1 otherwise. */
+/* Runs argv as the command where it is one (run, verify, list, dmon, lock, __probe, ..., --...); -1 otherwise. */
 int fake_main(int argc, char **argv);
 
 /* This same binary as a command: `words` ends at NULL, the first is the command. Standard output and error go to

@@ -1,0 +1,14 @@
+/* A limit of the address space (ulimit -v), under which libraries may wait for memory forever. */
+#pragma once
+
+#include "status.h"
+
+#include <stdbool.h>
+
+/* True where this process has such a limit: it must then end by _exit, without the destructors of libraries. OpenBLAS
+ * starts a thread for each CPU when it is loaded. Each asks for 128 MiB of address space until it gets them, and at
+ * exit a destructor waits for these threads. */
+bool as_address_space_is_limited(void);
+
+/* AS_EENV where the limit leaves less than one such piece: a thread that asks in vain would keep a CPU busy. */
+as_status as_address_space_check(as_error *e) AS_MUST_CHECK;
