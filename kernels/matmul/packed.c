@@ -106,7 +106,8 @@ static plan plan_for(const as_levels *l, int members, as_matmul_shape s) {
     pick_tile(&p);
     pick_grid(&p, members, s);
     const int64_t depth = at_most(l->l1_bytes / 2 / (4 * p.rows), MAX_KC);
-    p.kc = blocks(s.k, blocks(s.k, depth)); /* equal blocks, no thin last one */
+    const int64_t parts = depth > 0 ? blocks(s.k, depth) : s.k;
+    p.kc = parts > 0 ? blocks(s.k, parts) : 1; /* equal blocks, no thin last one */
     const int64_t strips = l->l2_bytes / 2 / (4 * p.kc * p.columns);
     p.nc = (strips > 1 ? strips : 1) * p.columns;
     const int64_t tall = blocks(blocks(s.m, p.rows), p.grid_rows) * p.rows;
