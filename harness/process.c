@@ -1,4 +1,5 @@
 #include "process.h"
+#include "address_space.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,6 +39,7 @@ static void become(int fd, int as, const char *argument, pid_t parent) {
 
 static as_status spawn(int theirs, int as, const char *argument, pid_t *pid, as_error *e) {
     pid_t parent = getpid();
+    AS_TRY(as_address_space_check(e)); /* before fork, where a handler of OpenBLAS waits for such a thread too */
     fflush(NULL);
     *pid = fork();
     if (*pid < 0)

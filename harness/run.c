@@ -1,6 +1,5 @@
 /* plan -> place -> prepare -> verify -> measure -> record. */
 #include "run.h"
-#include "address_space.h"
 #include "lock.h"
 #include "record.h"
 #include "supervisor.h"
@@ -183,7 +182,6 @@ static as_status run_stages(run *r, const as_registry *registry, const as_option
         as_plan_print(&r->plan, stdout);
         return AS_OK;
     }
-    AS_TRY(as_address_space_check(e));
     bool waited;
     AS_TRY(lock_devices(r, argc, argv, &waited, e));
     if (waited) { /* free memory was read while another run held it */
