@@ -204,10 +204,10 @@ static inline AS_HD int as_rng_is_integer(as_dtype type) {
 
 /* Bytes of one element: 1, 2, 4 or 8. */
 static inline AS_HD uint32_t as_rng_type_bytes(as_dtype type) {
-    return type == AS_F64                                                                       ? 8u
+    return type == AS_F64                                                            ? 8u
            : (type == AS_F32 || type == AS_U32 || type == AS_I32 || type == AS_TF32) ? 4u
-           : (type == AS_BF16 || type == AS_F16)                                                ? 2u
-                                                                                                : 1u;
+           : (type == AS_BF16 || type == AS_F16)                                     ? 2u
+                                                                                     : 1u;
 }
 
 /* Element `index` of stream (seed, key): its bits in the low bytes, the rest 0. One Philox block a call: the

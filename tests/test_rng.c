@@ -80,9 +80,7 @@ static float widen_f8(uint32_t b) { return as_f8e4m3_to_f32(b); }
 static uint32_t nearest_bf16(double x) { return nearest(x, widen_bf16, 0x7f80, 0x8000, 0x1.ffp127, 0x7f80); }
 static uint32_t nearest_f16(double x) { return nearest(x, widen_f16, 0x7c00, 0x8000, 65520.0, 0x7c00); }
 static float widen_tf32(uint32_t b) { return as_f32_from_bits(b << 13); }
-static uint32_t nearest_tf32(double x) {
-    return nearest(x, widen_tf32, 0x3fc00, 0x40000, 0x1.ffep127, 0x3fc00) << 13;
-}
+static uint32_t nearest_tf32(double x) { return nearest(x, widen_tf32, 0x3fc00, 0x40000, 0x1.ffep127, 0x3fc00) << 13; }
 static uint32_t nearest_f8(double x) { return nearest(x, widen_f8, 0x7f, 0x80, 448.0, 0x7e); }
 
 static uint64_t slow_bits(as_dtype type, as_dist dist, uint64_t index, uint64_t seed, uint32_t key) {

@@ -41,12 +41,13 @@ template <int ELEMENT> static __device__ __forceinline__ uint32_t number_bits(in
 }
 template <int ELEMENT> static __device__ __forceinline__ int number(uint32_t byte) {
     const int value = (int)(int8_t)(byte & 0xFFu);
-    return ELEMENT == AS_MM_E4M3                              ? value / 16
+    return ELEMENT == AS_MM_E4M3                           ? value / 16
            : ELEMENT == AS_MM_TF32 || ELEMENT == AS_MM_F16 ? 3 * value
-           : value == -128                                    ? -127
-                                                              : value;
+           : value == -128                                 ? -127
+                                                           : value;
 }
 
+#if __CUDA_ARCH__ >= 800
 /* Thread 0 of a block publishes what its warps found. */
 static __device__ void publish(unsigned long long right, double factor, double *out) {
     __shared__ unsigned long long total;
@@ -58,6 +59,7 @@ static __device__ void publish(unsigned long long right, double factor, double *
     if (threadIdx.x == 0)
         atomicAdd(out, (double)total * factor); /* whole numbers below 2^53: exact in any order */
 }
+#endif
 
 #if AS_HAVE_WGMMA
 
@@ -249,9 +251,9 @@ as_status as_ceiling_tensor_prepare_cuda(const as_call *call, void **state, as_e
     else
         *p = {c.mma, d.multiProcessorCount, MMA_THREADS, 0};
     as_status s = AS_OK;
-    AS_CUDA_GOTO(e, s,
-                 cudaFuncSetAttribute((const void *)p->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      p->shared_bytes));
+    AS_CUDA_GOTO(
+        e, s,
+        cudaFuncSetAttribute((const void *)p->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, p->shared_bytes));
     *state = p;
     return AS_OK;
 out:

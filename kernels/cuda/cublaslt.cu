@@ -51,8 +51,11 @@ struct as_cublaslt {
 };
 
 static as_status fail(as_error *e, int code, const char *what) {
-    return as_fail_code(e, code == 3 ? AS_ENOMEM : code == 15 ? AS_EABSENT : AS_EFAIL, code, "%s: %s (%d)", what,
-                        lt.status_string ? lt.status_string(code) : "cuBLASLt error", code);
+    return as_fail_code(e,
+                        code == 3    ? AS_ENOMEM
+                        : code == 15 ? AS_EABSENT
+                                     : AS_EFAIL,
+                        code, "%s: %s (%d)", what, lt.status_string ? lt.status_string(code) : "cuBLASLt error", code);
 }
 #define LT(e, what, call)                                                                                              \
     do {                                                                                                               \
@@ -156,8 +159,7 @@ static as_status choose(as_cublaslt *l, const void *a, const void *b, void *d, c
     candidate found[CANDIDATES] = {};
     double least[CANDIDATES], ms;
     int n = 0, best = 0;
-    const int code =
-        lt.heuristic(lt.handle, l->desc, l->a, l->b, l->d, l->d, l->preference, CANDIDATES, found, &n);
+    const int code = lt.heuristic(lt.handle, l->desc, l->a, l->b, l->d, l->d, l->preference, CANDIDATES, found, &n);
     if (code != NATIVE_OK || n == 0)
         return as_fail_code(e, AS_EABSENT, code, "cuBLASLt has no algorithm for %lld x %lld x %lld of this type (%d)",
                             (long long)l->p.m, (long long)l->p.n, (long long)l->p.k, code);

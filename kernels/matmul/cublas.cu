@@ -60,8 +60,8 @@ static as_cublaslt_problem problem_of(const as_call *call) {
 as_status as_matmul_cublaslt_prepare_cuda(const as_call *call, void **state, as_error *e) {
     as_cublaslt *l = NULL;
     const as_cublaslt_problem p = problem_of(call);
-    AS_TRY(as_cublaslt_create(&p, call->operand[1], call->operand[0], call->operand[2], as_cuda_stream(call->stream), &l,
-                              e));
+    AS_TRY(as_cublaslt_create(&p, call->operand[1], call->operand[0], call->operand[2], as_cuda_stream(call->stream),
+                              &l, e));
     *state = l;
     return AS_OK;
 }

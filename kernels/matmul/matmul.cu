@@ -99,7 +99,8 @@ static __global__ void as_matmul_ref64_kernel(const void *__restrict__ a, const 
         return;
     double sum = 0.0, magnitude = 0.0;
     for (int64_t i = 0; i < k; i++) {
-        const double x = as_element64<ELEMENT>(a, row * k + i), y = as_element64<ELEMENT>(b, i * step + column * across);
+        const double x = as_element64<ELEMENT>(a, row * k + i),
+                     y = as_element64<ELEMENT>(b, i * step + column * across);
         sum += x * y; /* the product of two floats of 24 bits is exact in float64 */
         magnitude += fabs(x) * fabs(y);
     }

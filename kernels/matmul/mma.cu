@@ -29,9 +29,10 @@ template <class C> static constexpr choice row(const char *name, int rate) {
             as_matmul_mma_kernel<C, false>};
 }
 
-enum { CONFIGS = 0
+enum {
+    CONFIGS = 0
 #define COUNT(...) +1
-       AS_MATMUL_MMA(COUNT)
+    AS_MATMUL_MMA(COUNT)
 #undef COUNT
 };
 

@@ -56,7 +56,8 @@ as_status as_matmul_reference(const as_reference *r, as_error *e) {
     as_status status = a && row ? AS_OK : as_fail(e, AS_ENOMEM, "no host memory for the reference of matmul");
     for (int64_t x = 0; status == AS_OK && x < r->n_rows; x++) {
         if (r->rows[x] < 0 || r->rows[x] >= s.m) {
-            status = as_fail(e, AS_EFAIL, "reference of matmul: row %lld of %lld", (long long)r->rows[x], (long long)s.m);
+            status =
+                as_fail(e, AS_EFAIL, "reference of matmul: row %lld of %lld", (long long)r->rows[x], (long long)s.m);
             break;
         }
         double *expected = r->expected + x * s.n, *scale = r->scale + x * s.n;

@@ -49,7 +49,8 @@ double as_matmul_tolerance(const as_matmul_type *t, int64_t k);
 
 /* The scale of one element of C from s = sum |a||b| and the exact sum: s, and for a narrow C what its rounding adds; 1
  * for s8, where nothing rounds. */
-static inline AS_HD double as_matmul_scale(double s, double magnitude_of_c, double rounding_over_tolerance, bool exact) {
+static inline AS_HD double as_matmul_scale(double s, double magnitude_of_c, double rounding_over_tolerance,
+                                           bool exact) {
     return exact ? 1.0 : s + magnitude_of_c * rounding_over_tolerance;
 }
 

@@ -28,13 +28,14 @@ struct choice {
 };
 
 template <class C> static constexpr choice row(const char *name, int height, int rate) {
-    return {name,   C::tile_m, C::tile_n, C::cluster_m, C::cluster_n, height, rate, C::threads, C::shared_bytes,
-            as_matmul_wgmma_kernel<C>};
+    return {name,   C::tile_m, C::tile_n,  C::cluster_m,    C::cluster_n,
+            height, rate,      C::threads, C::shared_bytes, as_matmul_wgmma_kernel<C>};
 }
 
-enum { CONFIGS = 0
+enum {
+    CONFIGS = 0
 #define COUNT(...) +1
-       AS_MATMUL_WGMMA(COUNT)
+    AS_MATMUL_WGMMA(COUNT)
 #undef COUNT
 };
 
@@ -99,7 +100,8 @@ static as_status resident(const choice &c, int sms, int *clusters, as_error *e) 
     cudaLaunchAttribute room;
     const unsigned blocks = (unsigned)(sms / (c.cluster_m * c.cluster_n) * c.cluster_m * c.cluster_n);
     const cudaLaunchConfig_t l = launch_of(c, blocks, NULL, &room);
-    AS_CUDA(e, cudaFuncSetAttribute((const void *)c.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, c.shared_bytes));
+    AS_CUDA(e,
+            cudaFuncSetAttribute((const void *)c.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, c.shared_bytes));
     AS_CUDA(e, cudaOccupancyMaxActiveClusters(clusters, c.kernel, &l));
     return AS_OK;
 }
@@ -124,8 +126,16 @@ static as_status choose(as_matmul_shape s, const element_of &t, int wanted, cons
         best = cost;
         const double square = sqrt((double)clusters * c.tile_n * c.cluster_n / (c.tile_m * c.cluster_m));
         out->chosen = &c;
-        out->args = {NULL, (int)s.m, (int)s.n, (int)slabs, (int)down, (int)across,
-                     c.height > 0 ? c.height : square < 1 ? 1 : (int)square, s.n * t.out_bytes % 16 == 0};
+        out->args = {NULL,
+                     (int)s.m,
+                     (int)s.n,
+                     (int)slabs,
+                     (int)down,
+                     (int)across,
+                     c.height > 0 ? c.height
+                     : square < 1 ? 1
+                                  : (int)square,
+                     s.n * t.out_bytes % 16 == 0};
         out->blocks = (unsigned)(down * across < clusters ? down * across : clusters) * c.cluster_m * c.cluster_n;
     }
     if (!isfinite(best))

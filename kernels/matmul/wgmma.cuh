@@ -39,7 +39,7 @@
 /* What a launch needs beside the three maps. */
 struct as_wgmma_args {
     void *c;
-    int m, n, slabs; /* slabs of 128 bytes along k */
+    int m, n, slabs;          /* slabs of 128 bytes along k */
     int down, across, height; /* clusters of tiles of C; rows of them in a group of the walk */
     bool by_copy_engine;      /* rows of C are whole 16 bytes */
 };
@@ -89,8 +89,8 @@ struct as_wgmma_config : as_wgmma_element<ELEMENT> {
 
 #if AS_HAVE_WGMMA
 
-template <class C, int N> static __device__ __forceinline__ void as_wgmma(typename C::sum_t (&d)[N], uint64_t a,
-                                                                          uint64_t b, int more) {
+template <class C, int N>
+static __device__ __forceinline__ void as_wgmma(typename C::sum_t (&d)[N], uint64_t a, uint64_t b, int more) {
     if constexpr (C::element == AS_MM_TF32)
         as_wgmma_tf32(d, a, b, more);
     else if constexpr (C::element == AS_MM_BF16)

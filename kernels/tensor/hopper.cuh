@@ -196,7 +196,7 @@ template <int PENDING> static __device__ __forceinline__ void as_wgmma_wait() {
     static __device__ __forceinline__ void NAME(TYPE(&d)[COUNT], uint64_t a, uint64_t b, int more) {                   \
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" MORE ", 0;\n"                                                \
                      "wgmma.mma_async.sync.aligned." INSTRUCTION " {" AS_WGMMA_NAMES_##COUNT "}, %" A ", %" B          \
-                     ", p" TAIL ";\n}"                                                                                 \
+                                                                                             ", p" TAIL ";\n}"         \
                      : AS_WGMMA_SUMS_##COUNT(CONSTRAINT, d)                                                            \
                      : "l"(a), "l"(b), "r"(more));                                                                     \
     }

@@ -7,12 +7,8 @@
 #include <stdint.h>
 
 /* What C's sums are: float, or int for s8. */
-template <int ELEMENT> struct as_tensor_sum {
-    typedef float type;
-};
-template <> struct as_tensor_sum<AS_MM_S8> {
-    typedef int type;
-};
+template <int ELEMENT> struct as_tensor_sum { typedef float type; };
+template <> struct as_tensor_sum<AS_MM_S8> { typedef int type; };
 
 static constexpr AS_HD int as_element_bytes(int element) {
     return element == AS_MM_F32 || element == AS_MM_TF32 ? 4 : element == AS_MM_BF16 || element == AS_MM_F16 ? 2 : 1;
@@ -20,8 +16,8 @@ static constexpr AS_HD int as_element_bytes(int element) {
 
 /* 16 bytes of a row from element `from` on, zeros where !valid or from `count` elements on: element by element, for rows
  * that are not aligned. */
-template <int BYTES> static __device__ __forceinline__ uint4 as_gather16(const void *row, int64_t from, int64_t count,
-                                                                         bool valid) {
+template <int BYTES>
+static __device__ __forceinline__ uint4 as_gather16(const void *row, int64_t from, int64_t count, bool valid) {
     uint32_t word[4] = {0, 0, 0, 0};
 #pragma unroll
     for (int i = 0; i < 16 / BYTES; i++) {

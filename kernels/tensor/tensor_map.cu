@@ -15,8 +15,9 @@ as_status as_wgmma_available(const as_device *device, as_error *e) {
         return as_fail(e, AS_EABSENT, "wgmma is for compute capability 9.0; %.80s has %d.%d", d.name, d.major, d.minor);
     AS_CUDA(e, cudaMemcpyFromSymbol(&built, as_tensor_built, sizeof built));
     if (!built)
-        return as_fail(e, AS_EABSENT, "this binary holds no code for sm_90a; rebuild with "
-                                      "-DASSAY_CUDA_ARCHITECTURES=90a-real");
+        return as_fail(e, AS_EABSENT,
+                       "this binary holds no code for sm_90a; rebuild with "
+                       "-DASSAY_CUDA_ARCHITECTURES=90a-real");
     return AS_OK;
 }
 
@@ -46,13 +47,15 @@ as_status as_tensor_map(CUtensorMap *out, CUtensorMapDataType type, int element_
                         int64_t columns, int box_rows, as_error *e) {
     encode_fn encode = NULL;
     AS_TRY(find_encode(&encode, e));
-    const cuuint64_t size[2] = {(cuuint64_t)columns, (cuuint64_t)rows}, pitch[1] = {(cuuint64_t)columns * element_bytes};
+    const cuuint64_t size[2] = {(cuuint64_t)columns, (cuuint64_t)rows},
+                     pitch[1] = {(cuuint64_t)columns * element_bytes};
     const cuuint32_t box[2] = {(cuuint32_t)(128 / element_bytes), (cuuint32_t)box_rows}, step[2] = {1, 1};
-    const CUresult code = encode(out, type, 2, (void *)matrix, size, pitch, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                                 CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    const CUresult code =
+        encode(out, type, 2, (void *)matrix, size, pitch, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+               CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (code != CUDA_SUCCESS)
-        return as_fail_code(e, AS_EENV, (int)code, "cuTensorMapEncodeTiled refuses %lld x %lld elements of %d bytes (%d)",
-                            (long long)rows, (long long)columns, element_bytes, (int)code);
+        return as_fail_code(e, AS_EENV, (int)code,
+                            "cuTensorMapEncodeTiled refuses %lld x %lld elements of %d bytes (%d)", (long long)rows,
+                            (long long)columns, element_bytes, (int)code);
     return AS_OK;
 }

@@ -139,8 +139,7 @@ static int close_device(void **state) {
     return 0;
 }
 
-static const as_dtype types[] = {AS_F32, AS_F64, AS_BF16, AS_F16, AS_F8E4M3, AS_I8, AS_U8, AS_U32,
-                                 AS_I32, AS_TF32};
+static const as_dtype types[] = {AS_F32, AS_F64, AS_BF16, AS_F16, AS_F8E4M3, AS_I8, AS_U8, AS_U32, AS_I32, AS_TF32};
 static const as_dist dists[] = {AS_NORMAL, AS_UNIFORM, AS_BITS, AS_ZEROS};
 static const as_memory kinds[] = {AS_MEM_DEVICE, AS_MEM_MANAGED, AS_MEM_PINNED, AS_MEM_PAGEABLE};
 enum { GUARD = 64, GUARD_BYTE = 0xA5 };

@@ -480,16 +480,11 @@ int main(void) {
     if (absent)
         return absent;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_matmul_configurations),
-        cmocka_unit_test(test_matmul_tensor),
-        cmocka_unit_test(test_matmul_device_reference),
-        cmocka_unit_test(test_memcpy),
-        cmocka_unit_test(test_copy_kernel_alignments),
-        cmocka_unit_test(test_launch),
-        cmocka_unit_test(test_launch_extra_series),
-        cmocka_unit_test(test_ceilings),
-        cmocka_unit_test(test_ceiling_rates),
+        cmocka_unit_test(test_matmul),        cmocka_unit_test(test_matmul_configurations),
+        cmocka_unit_test(test_matmul_tensor), cmocka_unit_test(test_matmul_device_reference),
+        cmocka_unit_test(test_memcpy),        cmocka_unit_test(test_copy_kernel_alignments),
+        cmocka_unit_test(test_launch),        cmocka_unit_test(test_launch_extra_series),
+        cmocka_unit_test(test_ceilings),      cmocka_unit_test(test_ceiling_rates),
     };
     return cmocka_run_group_tests_name("cuda kernels", tests, open_device, close_device) != 0;
 }
