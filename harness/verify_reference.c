@@ -177,8 +177,8 @@ static as_status fill_cache(as_bench *b, as_workshop *w, as_reference_cache *c, 
     return s;
 }
 
-/* Everything that the reference depends on: inputs, shape, seed, which rows and the code that computes it; not the
- * variant, threads or cache. */
+/* Everything that the reference depends on: inputs, shape, seed, parameters, which rows and the code that computes it;
+ * not the variant, threads or cache. */
 static void reference_key(const as_bench *b, const as_workshop *w, char key[AS_ID_MAX]) {
     size_t n = (size_t)snprintf(key, AS_ID_MAX, "%s %lldx%lld %.17g %.17g %s%lld %llu %.16s", b->suite->name,
                                 (long long)b->work.rows, (long long)b->work.columns, b->work.flops, b->work.bytes_read,
@@ -188,6 +188,11 @@ static void reference_key(const as_bench *b, const as_workshop *w, char key[AS_I
         n +=
             (size_t)snprintf(key + n, AS_ID_MAX - n, " %d.%d.%lld.%u", (int)b->work.operand[i].type,
                              (int)b->work.operand[i].dist, (long long)b->work.operand[i].count, b->work.operand[i].key);
+    for (int i = 0; i < b->params.count && n < AS_ID_MAX; i++) {
+        const as_param *p = &b->params.value[i];
+        if (!as_param_is_default(p) && strcmp(p->axis->name, "threads") != 0 && strcmp(p->axis->name, "cache") != 0)
+            n += (size_t)snprintf(key + n, AS_ID_MAX - n, " %s:%s", p->axis->name, p->text);
+    }
 }
 
 /* ---- comparison ---- */

@@ -8,8 +8,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .compare_command import _print, _writable, _write
 from .errors import InputProblem
+from .files import print_text, require_writable, write_whole
 
 NEEDS = ("numpy", "scipy")
 EPILOG = (
@@ -110,7 +110,7 @@ def _target(out: str | None, identity: dict) -> tuple:
     from .load import read_json
 
     path = Path(out) if out else folder() / f"{machine_name(identity)}.json"
-    _writable(str(path))
+    require_writable(str(path))
     if not path.exists():
         return path, None
     if load_calibration(path).machine != identity:
@@ -146,9 +146,9 @@ def run(args) -> int:
 
     settings, seconds = settings_of(args), duration(args.time)
     folder = Path(args.folder or f"assay-calibrate-{settings.device}")
-    _writable(args.out or str(stored_in() / "any.json"))
+    require_writable(args.out or str(stored_in() / "any.json"))
     if args.markdown:
-        _writable(args.markdown)
+        require_writable(args.markdown)
     command = find_command()
     cases, missing = cases_for(settings.device, _offered(command, settings.device))
     open_study(folder, settings, cases)
@@ -163,9 +163,9 @@ def run(args) -> int:
     path, old = _target(args.out, sessions[0].a.identity)
     notes = [f"the plan of this binary lacks {name}" for name in missing]
     found = _document(settings, cases, sessions, notes, old)
-    _write(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
+    write_whole(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
     if args.markdown and args.markdown != "-":
-        _write(Path(args.markdown), markdown(found, settings.device))
-    _print((markdown if args.markdown == "-" else text)(found, settings.device))
+        write_whole(Path(args.markdown), markdown(found, settings.device))
+    print_text((markdown if args.markdown == "-" else text)(found, settings.device))
     print(f"calibration: {path}", file=sys.stderr)
     return 0

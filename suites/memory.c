@@ -76,8 +76,7 @@ typedef struct question {
     int64_t bytes, stride;
 } question;
 
-/* Each parameter that changes the output is in the key of the input, so that no two operations share a reference.
- * An input of `count` words and an output of `rows` x `columns` words. */
+/* An input of `count` words and an output of `rows` x `columns` words. */
 static void words(as_work *w, uint32_t key, int64_t count, int64_t rows, int64_t columns) {
     w->operand[w->operands++] = (as_operand){"words", AS_IN, AS_MEM_DEVICE, AS_U32, AS_BITS, count, key};
     w->operand[w->operands++] = (as_operand){"out", AS_OUT, AS_MEM_DEVICE, AS_U32, AS_BITS, rows * columns, 0};
@@ -96,7 +95,7 @@ static as_status describe_chase(const question *q, as_work *w, as_error *e) {
     if (q->stride < 8 || q->stride % 8 || q->bytes < 2 * q->stride)
         return as_fail(e, AS_EUSAGE, "memory/chase: stride is a multiple of 8, bytes at least two strides");
     const as_memory_walk walk = as_memory_walk_of(q->p, q->cpu);
-    words(w, AS_MEMORY_WALK + ((uint32_t)walk.walkers << 8), walk.lines, 1, 2);
+    words(w, AS_MEMORY_WALK + ((uint32_t)walk.walkers << 8), walk.lines, 1, 2); /* walkers: for the reference */
     items(w, (double)walk.steps, "load", "a latency has no measured limit");
     w->working_set_bytes = q->bytes;
     w->predicted_ns = (double)walk.steps * (q->cpu ? 60 : 400);
@@ -199,13 +198,13 @@ static as_status describe_access(const question *q, const char *name, as_work *w
         const int64_t width = as_params_int(q->p, "width");
         if (q->stride < 1 || q->stride > 64 || (width != 4 && width != 8 && width != 16))
             return as_fail(e, AS_EUSAGE, "memory/shared: stride is 1 to 64, width 4, 8 or 16");
-        words(w, AS_MEMORY_SHARED + ((uint32_t)(q->stride * 32 + width) << 8), AS_MEMORY_SHARED_WORDS, 1, 1);
+        words(w, AS_MEMORY_SHARED, AS_MEMORY_SHARED_WORDS, 1, 1);
         items(w, AS_MEMORY_SHARED_WARPS * AS_MEMORY_SHARED_STEPS, "access of a warp", why);
     } else if (strcmp(name, "constant") == 0) {
         const int64_t distinct = as_params_int(q->p, "distinct");
         if (distinct < 1 || distinct > 32)
             return as_fail(e, AS_EUSAGE, "memory/constant: distinct is 1 to 32");
-        words(w, AS_MEMORY_CONSTANT + ((uint32_t)distinct << 8), AS_MEMORY_CONSTANT_WORDS, 1, 1);
+        words(w, AS_MEMORY_CONSTANT, AS_MEMORY_CONSTANT_WORDS, 1, 1);
         items(w, AS_MEMORY_SHARED_WARPS * AS_MEMORY_SHARED_STEPS, "access of a warp", why);
     } else {
         words(w, AS_MEMORY_SPILL, AS_MEMORY_SPILL_VALUES, 1, 1);

@@ -42,7 +42,10 @@ static void walkers_share_the_cycle(void **unused) {
     as_rng_fill(keys, AS_U32, AS_BITS, 0, LINES, 1, AS_MEMORY_WALK);
     as_memory_cycle(keys, LINES, next);
     const as_memory_walk w = as_memory_walk_by(LINES, WALKERS);
+    assert_int_equal(w.share, 25);
     assert_int_equal(w.steps, 25);
+    assert_int_equal(as_memory_walk_by(128, 1).steps, 32768); /* a short cycle, 256 times */
+    assert_int_equal(as_memory_walk_by(40000, 1).steps, 40000);
     as_memory_starts(next, w, start);
     for (int k = 0; k < WALKERS; k++) {
         uint32_t line = start[k];

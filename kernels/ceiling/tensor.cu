@@ -47,6 +47,7 @@ template <int ELEMENT> static __device__ __forceinline__ int number(uint32_t byt
                                                            : value;
 }
 
+#if __CUDA_ARCH__ >= 800
 /* Thread 0 of a block publishes what its warps found. */
 [[maybe_unused]] static __device__ void publish(unsigned long long right, double factor, double *out) {
     __shared__ unsigned long long total;
@@ -58,6 +59,7 @@ template <int ELEMENT> static __device__ __forceinline__ int number(uint32_t byt
     if (threadIdx.x == 0)
         atomicAdd(out, (double)total * factor); /* whole numbers below 2^53: exact in any order */
 }
+#endif
 
 #if AS_HAVE_WGMMA
 

@@ -32,6 +32,9 @@ template <int ELEMENT, int TILE_M, int TILE_N, int WARPS_M, int WARPS_N, int STA
     static constexpr int warp_m = tile_m / warps_m, warp_n = tile_n / warps_n, steps = slab_bytes / 32;
     static constexpr int stage_bytes = (tile_m + tile_n) * slab_bytes, shared_bytes = stages * stage_bytes;
     static constexpr int rows = threads / 8; /* of 128 bytes, in one pass of all threads */
+    /* Sets of operands: the next step's are read ahead. Widened e4m3 leaves no registers for that, nor for several
+     * steps at once. */
+    static constexpr int sets = ELEMENT == AS_MM_E4M3 ? 1 : 2, unroll = ELEMENT == AS_MM_E4M3 ? 1 : steps;
     static_assert(warp_m % 16 == 0 && warp_n % 16 == 0 && tile_m % rows == 0 && tile_n % rows == 0, "whole fragments");
 };
 
@@ -130,7 +133,7 @@ static __global__ void __launch_bounds__(C::threads, ALIGNED ? C::blocks : 1)
     const int warp_row = warp / C::warps_n * C::warp_m, warp_column = warp % C::warps_n * C::warp_n;
     const as_tile t = as_tile_in_group(p.m, p.n, C::tile_m, C::tile_n, p.height);
     typename C::sum_t d[C::warp_m / 16][C::warp_n / 8][4] = {};
-    uint32_t a[2][C::warp_m / 16][4], b[2][C::warp_n / 16][4];
+    uint32_t a[C::sets][C::warp_m / 16][4], b[C::sets][C::warp_n / 16][4];
 
     as_mma_copier<C, C::tile_m, ALIGNED> copier_a(p.a, t.row, p.m, p.k);
     as_mma_copier<C, C::tile_n, ALIGNED> copier_b(p.b, t.column, p.n, p.k);
@@ -157,16 +160,18 @@ static __global__ void __launch_bounds__(C::threads, ALIGNED ? C::blocks : 1)
         reading = reading + 1 == C::stages ? 0 : reading + 1;
         as_mma_read<C>(a[0], b[0], stage, warp_row, warp_column, 0);
         copy(slab + C::stages - 1);
-#pragma unroll
+#pragma unroll C::unroll
         for (int step = 0; step < C::steps; step++) {
-            if (step + 1 < C::steps)
-                as_mma_read<C>(a[(step + 1) % 2], b[(step + 1) % 2], stage, warp_row, warp_column, step + 1);
+            const int set = step % C::sets;
+            if (C::sets > 1 && step + 1 < C::steps)
+                as_mma_read<C>(a[C::sets - 1 - set], b[C::sets - 1 - set], stage, warp_row, warp_column, step + 1);
 #pragma unroll
             for (int i = 0; i < C::warp_m / 16; i++)
 #pragma unroll
                 for (int j = 0; j < C::warp_n / 8; j++)
-                    as_mma<C::element>(d[i][j], a[step % 2][i], b[step % 2][j / 2][j % 2 * 2],
-                                       b[step % 2][j / 2][j % 2 * 2 + 1]);
+                    as_mma<C::element>(d[i][j], a[set][i], b[set][j / 2][j % 2 * 2], b[set][j / 2][j % 2 * 2 + 1]);
+            if (C::sets == 1 && step + 1 < C::steps)
+                as_mma_read<C>(a[0], b[0], stage, warp_row, warp_column, step + 1);
         }
     }
     as_mma_store<C>(d, p, t.row + warp_row, t.column + warp_column);

@@ -23,13 +23,22 @@ typedef void (*kernel_fn)(const CUtensorMap, const CUtensorMap, const CUtensorMa
 
 struct choice {
     const char *name;
-    int tile_m, tile_n, cluster_m, cluster_n, height, rate, threads, shared_bytes;
+    int tile_m, tile_n, cluster_m, cluster_n, store, height, rate, threads, shared_bytes;
     kernel_fn kernel;
 };
 
-template <class C> static constexpr choice row(const char *name, int height, int rate) {
-    return {name,   C::tile_m, C::tile_n,  C::cluster_m,    C::cluster_n,
-            height, rate,      C::threads, C::shared_bytes, as_matmul_wgmma_kernel<C>};
+template <class C> static constexpr choice row(const char *name, int store, int height, int rate) {
+    return {name,
+            C::tile_m,
+            C::tile_n,
+            C::cluster_m,
+            C::cluster_n,
+            store,
+            height,
+            rate,
+            C::threads,
+            C::shared_bytes,
+            as_matmul_wgmma_kernel<C>};
 }
 
 enum {
@@ -42,8 +51,9 @@ enum {
 /* The table of one type. Wide types have nothing to defer. */
 template <int ELEMENT> struct table {
     static constexpr bool narrow = as_wgmma_element<ELEMENT>::out_bytes == 2;
-#define ROW(name, tile_m, tile_n, stages, cluster_m, cluster_n, deferred, height, rate)                                \
-    row<as_wgmma_config<ELEMENT, tile_m, tile_n, stages, cluster_m, cluster_n, deferred && narrow>>(name, height, rate),
+#define ROW(name, tile_m, tile_n, stages, cluster_m, cluster_n, store, height, rate)                                   \
+    row<as_wgmma_config<ELEMENT, tile_m, tile_n, stages, cluster_m, cluster_n, store == AS_WGMMA_DEFERRED && narrow>>( \
+        name, store, height, rate),
     static constexpr choice rows[CONFIGS] = {AS_MATMUL_WGMMA(ROW)};
 #undef ROW
 };
@@ -83,6 +93,7 @@ static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 static cudaLaunchConfig_t launch_of(const choice &c, unsigned blocks, cudaStream_t stream, cudaLaunchAttribute *room) {
     cudaLaunchConfig_t l = {};
+    *room = cudaLaunchAttribute{}; /* its padding is looked at too */
     room->id = cudaLaunchAttributeClusterDimension;
     room->val.clusterDim.x = (unsigned)(c.cluster_m * c.cluster_n);
     room->val.clusterDim.y = room->val.clusterDim.z = 1;
@@ -135,7 +146,7 @@ static as_status choose(as_matmul_shape s, const element_of &t, int wanted, cons
                      c.height > 0 ? c.height
                      : square < 1 ? 1
                                   : (int)square,
-                     s.n * t.out_bytes % 16 == 0};
+                     c.store != AS_WGMMA_DIRECT && s.n * t.out_bytes % 16 == 0};
         out->blocks = (unsigned)(down * across < clusters ? down * across : clusters) * c.cluster_m * c.cluster_n;
     }
     if (!isfinite(best))

@@ -41,7 +41,7 @@ struct as_wgmma_args {
     void *c;
     int m, n, slabs;          /* slabs of 128 bytes along k */
     int down, across, height; /* clusters of tiles of C; rows of them in a group of the walk */
-    bool by_copy_engine;      /* rows of C are whole 16 bytes */
+    bool by_copy_engine;      /* C leaves in boxes: its rows are whole 16 bytes */
 };
 
 template <int ELEMENT> struct as_wgmma_element;
@@ -305,23 +305,44 @@ template <class C> struct as_wgmma_consumer {
         }
     }
 
-    /* Element by element, for rows of C that the copy engine does not take. */
+    /* From registers: pairs where rows of C hold whole pairs, else element by element. */
     __device__ __forceinline__ void store_directly(int row, int column) {
         const int lane = thread % 32, warp = thread / 32;
+        const bool pairs = p.n % 2 == 0;
 #pragma unroll
         for (int block = 0; block < C::blocks_m; block++)
 #pragma unroll
-            for (int i = 0; i < C::sums; i++) {
+            for (int i = 0; i < C::sums; i += 2) {
                 const int y = row + (group * C::blocks_m + block) * 64 + warp * 16 + lane / 4 + i / 2 % 2 * 8;
-                const int x = column + i / 4 * 8 + lane % 4 * 2 + i % 2;
-                if (y >= p.m || x >= p.n)
-                    continue;
-                const int64_t at = (int64_t)y * p.n + x;
-                if constexpr (C::narrow)
-                    ((uint16_t *)p.c)[at] = (uint16_t)(packed[block * C::sums / 2 + i / 2] >> (i % 2 * 16));
-                else
-                    ((sum_t *)p.c)[at] = d[block][i];
+                const int x = column + i / 4 * 8 + lane % 4 * 2;
+                if (y < p.m && x < p.n)
+                    store_pair(block, i, (int64_t)y * p.n + x, pairs, x + 1 < p.n);
             }
+    }
+    __device__ __forceinline__ void store_pair(int block, int i, int64_t at, bool pairs, bool second) {
+        if constexpr (C::narrow) {
+            const uint32_t both = packed[block * C::sums / 2 + i / 2];
+            uint16_t *const to = (uint16_t *)p.c + at;
+            if (pairs) {
+                *(uint32_t *)to = both;
+            } else {
+                to[0] = (uint16_t)both;
+                if (second)
+                    to[1] = (uint16_t)(both >> 16);
+            }
+        } else {
+            struct alignas(8) pair {
+                sum_t first, second;
+            };
+            sum_t *const to = (sum_t *)p.c + at;
+            if (pairs) {
+                *(pair *)to = {d[block][i], d[block][i + 1]};
+            } else {
+                to[0] = d[block][i];
+                if (second)
+                    to[1] = d[block][i + 1];
+            }
+        }
     }
     __device__ __forceinline__ void store(int row, int column) {
         if (p.by_copy_engine)

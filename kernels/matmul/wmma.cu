@@ -45,27 +45,28 @@ template <> struct interface<AS_MM_S8> {
     static constexpr int k = 16;
 };
 
-/* 128 rows of a slab into shared memory: two pieces of 16 bytes a thread. */
-template <int BYTES>
-static __device__ __forceinline__ void load(unsigned char *to, const void *matrix, int64_t first, int64_t total,
-                                            int64_t k, int64_t at, bool aligned) {
+/* 128 rows of a slab into shared memory: two pieces of 16 bytes a thread. `row`: this thread's first row in the matrix;
+ * `left`: rows of the matrix from it on. */
+template <int BYTES, bool ALIGNED>
+static __device__ __forceinline__ void load(unsigned char *to, const char *row, int left, int k, int at) {
+    const int x = (int)threadIdx.x % (SLAB_BYTES / 16), y = (int)threadIdx.x / (SLAB_BYTES / 16);
+    const int from = at + x * (16 / BYTES);
 #pragma unroll
-    for (int i = 0; i < TILE * SLAB_BYTES / 16 / THREADS; i++) {
-        const int x = (int)threadIdx.x % (SLAB_BYTES / 16), y = (int)threadIdx.x / (SLAB_BYTES / 16) + i * 64;
-        const int64_t row = first + y, from = at + x * (16 / BYTES);
-        const char *start = (const char *)matrix + row * k * BYTES;
+    for (int i = 0; i < TILE; i += THREADS / (SLAB_BYTES / 16)) {
+        const char *start = row + (uint64_t)((unsigned)k * BYTES) * i;
         uint4 piece = make_uint4(0, 0, 0, 0);
-        if (!aligned)
-            piece = as_gather16<BYTES>(start, from, k, row < total);
-        else if (row < total && from < k)
+        if constexpr (!ALIGNED)
+            piece = as_gather16<BYTES>(start, from, k, i < left);
+        else if (i < left && from < k)
             piece = *(const uint4 *)(start + from * BYTES);
-        *(uint4 *)(to + y * PITCH + x * 16) = piece;
+        *(uint4 *)(to + (y + i) * PITCH + x * 16) = piece;
     }
 }
 
-template <int ELEMENT>
-static __global__ void __launch_bounds__(THREADS, 2)
-    as_matmul_wmma_kernel(const void *a, const void *b, void *c, int64_t m, int64_t n, int64_t k, bool aligned) {
+/* ALIGNED: rows of A and B are whole 16 bytes. */
+template <int ELEMENT, bool ALIGNED>
+static __global__ void __launch_bounds__(THREADS, ALIGNED ? 2 : 1)
+    as_matmul_wmma_kernel(const void *a, const void *b, void *c, int64_t m, int64_t n, int64_t k) {
 #if __CUDA_ARCH__ >= 800
     constexpr bool here = true;
 #else
@@ -87,9 +88,14 @@ static __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
             for (int j = 0; j < WARP_N / 16; j++)
                 wmma::fill_fragment(d[i][j], (sum_t)0);
-        for (int64_t at = 0; at < k; at += slab) {
-            load<bytes>(tile_a, a, t.row, m, k, at, aligned);
-            load<bytes>(tile_b, b, t.column, n, k, at, aligned);
+        const int y = (int)threadIdx.x / (SLAB_BYTES / 16);
+        const char *const row_a = (const char *)a + (t.row + y) * k * bytes;
+        const char *const row_b = (const char *)b + (t.column + y) * k * bytes;
+        const int left_a = (int)(m - t.row) - y, left_b = (int)(n - t.column) - y;
+#pragma unroll 1
+        for (int at = 0; at < (int)k; at += slab) {
+            load<bytes, ALIGNED>(tile_a, row_a, left_a, (int)k, at);
+            load<bytes, ALIGNED>(tile_b, row_b, left_b, (int)k, at);
             __syncthreads();
 #pragma unroll
             for (int step = 0; step < slab; step += I::k) {
@@ -118,8 +124,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
             for (int j = 0; j < WARP_N / 16; j++) {
                 wmma::store_matrix_sync(out, d[i][j], 16, wmma::mem_row_major);
                 __syncwarp();
-#pragma unroll
-                for (int x = lane; x < 256; x += 32) {
+#pragma unroll 1
+                for (int x = lane; x < 256; x += 32) { /* unrolled, its addresses would not fit the registers */
                     const int64_t row = t.row + warp_row + i * 16 + x / 16;
                     const int64_t column = t.column + warp_column + j * 16 + x % 16;
                     if (row < m && column < n)
@@ -146,8 +152,10 @@ template <int ELEMENT> static as_status launch(const as_call *call, as_error *e)
     const as_matmul_shape s = as_matmul_shape_of(call->params);
     unsigned blocks = 0;
     AS_TRY(as_tile_grid(s.m, s.n, TILE, TILE, &blocks, e));
-    as_matmul_wmma_kernel<ELEMENT><<<blocks, THREADS, 0, as_cuda_stream(call->stream)>>>(
-        call->operand[0], call->operand[1], call->operand[2], s.m, s.n, s.k, s.k * as_element_bytes(ELEMENT) % 16 == 0);
+    const bool aligned = s.k * as_element_bytes(ELEMENT) % 16 == 0;
+    (aligned ? as_matmul_wmma_kernel<ELEMENT, true>
+             : as_matmul_wmma_kernel<ELEMENT, false>)<<<blocks, THREADS, 0, as_cuda_stream(call->stream)>>>(
+        call->operand[0], call->operand[1], call->operand[2], s.m, s.n, s.k);
     AS_CUDA_LAUNCHED(e);
     return AS_OK;
 }

@@ -32,21 +32,23 @@ static as_status clear_out(const as_call *call, as_error *e) {
 
 /* ---- shared ---- */
 
-/* Volatile: each load is done, in this order. */
+/* Volatile for both compilers, that of PTX too, which else takes loads of equal addresses out of the loop. */
 template <int WORDS> static __device__ __forceinline__ uint32_t load_shared(unsigned address);
 template <> __device__ __forceinline__ uint32_t load_shared<1>(unsigned address) {
     uint32_t x;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(address));
+    asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(x) : "r"(address));
     return x;
 }
 template <> __device__ __forceinline__ uint32_t load_shared<2>(unsigned address) {
     uint32_t x, y;
-    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "r"(address));
+    asm volatile("ld.volatile.shared.v2.u32 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "r"(address));
     return x + y;
 }
 template <> __device__ __forceinline__ uint32_t load_shared<4>(unsigned address) {
     uint32_t x, y, z, w;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(address));
+    asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
+                 : "r"(address));
     return x + y + z + w;
 }
 
@@ -99,13 +101,17 @@ static __device__ __forceinline__ uint32_t load_constant(const uint32_t *p) {
     return x;
 }
 
+/* `zero` is 0, which the compiler does not know: constant loads have no volatile form, and from equal addresses they
+ * would be taken out of the loop. */
+
 static __global__ void __launch_bounds__(ACCESS_THREADS)
-    as_memory_constant_kernel(int64_t distinct, uint32_t *out, double *cycles) {
+    as_memory_constant_kernel(int64_t distinct, int zero, uint32_t *out, double *cycles) {
     const uint32_t *from = as_memory_table + as_memory_constant_word(threadIdx.x % 32, 0, distinct);
     uint32_t sum = 0;
     __syncthreads();
     const long long begin = clock64();
-    for (int step = 0; step < AS_MEMORY_SHARED_STEPS; step += 32)
+#pragma unroll 1
+    for (int step = 0; step < AS_MEMORY_SHARED_STEPS; step += 32, from += zero)
 #pragma unroll
         for (int j = 0; j < 32; j++)
             sum += load_constant(from + j);
@@ -128,7 +134,7 @@ void as_memory_constant_finish_cuda(void *) {}
 as_status as_memory_constant_cuda(const as_call *call, as_error *e) {
     AS_TRY(clear_out(call, e));
     as_memory_constant_kernel<<<1, ACCESS_THREADS, 0, as_cuda_stream(call->stream)>>>(
-        as_params_int(call->params, "distinct"), (uint32_t *)call->operand[1], call->extra);
+        as_params_int(call->params, "distinct"), 0, (uint32_t *)call->operand[1], call->extra);
     AS_CUDA_LAUNCHED(e);
     return AS_OK;
 }
@@ -229,7 +235,7 @@ static __global__ void as_memory_l2_distance_kernel(const uint32_t *words, int64
             uint32_t x;
             long long begin, end;
             asm volatile("mov.u64 %0, %%clock64;" : "=l"(begin)::"memory");
-            asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(x) : "l"(words + i * (AS_MEMORY_LINE_BYTES / 4)));
+            asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(words + i * (AS_MEMORY_LINE_BYTES / 4)));
             sum += x;
             asm volatile("mov.u64 %0, %%clock64;" : "=l"(end) : "r"(sum) : "memory"); /* not before x has come */
             latency[i] = (uint32_t)(end - begin);

@@ -18,18 +18,28 @@
 
 enum { THREADS = 256 };
 
-static unsigned fill_blocks(const as_call *call) {
-    return (unsigned)as_cuda_of(call->device)->properties.multiProcessorCount * (2048 / THREADS);
+/* Blocks for `words` 16-byte words, as many as fill the device at most. */
+static unsigned blocks_for(const as_call *call, uint64_t words) {
+    const uint64_t most = (uint64_t)as_cuda_of(call->device)->properties.multiProcessorCount * (2048 / THREADS);
+    const uint64_t needed = (words + THREADS - 1) / THREADS;
+    return (unsigned)(needed < most ? needed : most);
 }
 
 /* ---- bandwidth ---- */
 
-/* Adds a warp's sum to *out, which the launcher has cleared. */
+/* Adds a block's sum to *out, which the launcher has cleared: one addition a block, since those to one address queue. */
 static __device__ void add_sum(uint32_t sum, uint32_t *out) {
+    __shared__ uint32_t total;
+    if (threadIdx.x == 0)
+        total = 0;
+    __syncthreads();
     for (int step = 16; step > 0; step /= 2)
         sum += __shfl_down_sync(0xFFFFFFFFu, sum, step);
     if (threadIdx.x % 32 == 0)
-        atomicAdd(out, sum);
+        atomicAdd(&total, sum);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        atomicAdd(out, total);
 }
 
 /* Around L1, as a sum of a set that one multiprocessor's share of fits there would not show L2. */
@@ -77,14 +87,16 @@ static __global__ void __launch_bounds__(THREADS)
 as_status as_memory_read_cuda(const as_call *call, as_error *e) {
     uint32_t *out = (uint32_t *)call->operand[1];
     AS_CUDA(e, cudaMemsetAsync(out, 0, sizeof *out, as_cuda_stream(call->stream)));
-    as_memory_read_kernel<<<fill_blocks(call), THREADS, 0, as_cuda_stream(call->stream)>>>(
+    as_memory_read_kernel<<<blocks_for(call, (uint64_t)as_params_int(call->params, "bytes") / 16 / 4), THREADS, 0,
+                            as_cuda_stream(call->stream)>>>(
         (const uint4 *)call->operand[0], (uint64_t)as_params_int(call->params, "bytes") / sizeof(uint4), out);
     AS_CUDA_LAUNCHED(e);
     return AS_OK;
 }
 
 as_status as_memory_write_cuda(const as_call *call, as_error *e) {
-    as_memory_write_kernel<<<fill_blocks(call), THREADS, 0, as_cuda_stream(call->stream)>>>(
+    as_memory_write_kernel<<<blocks_for(call, (uint64_t)as_params_int(call->params, "bytes") / 16), THREADS, 0,
+                             as_cuda_stream(call->stream)>>>(
         (uint4 *)call->operand[1], (uint64_t)as_params_int(call->params, "bytes") / sizeof(uint4),
         (const uint32_t *)call->operand[0]);
     AS_CUDA_LAUNCHED(e);
@@ -121,7 +133,8 @@ static __global__ void __launch_bounds__(THREADS)
 as_status as_memory_strided_cuda(const as_call *call, as_error *e) {
     uint32_t *out = (uint32_t *)call->operand[1];
     AS_CUDA(e, cudaMemsetAsync(out, 0, sizeof *out, as_cuda_stream(call->stream)));
-    as_memory_strided_kernel<<<fill_blocks(call), THREADS, 0, as_cuda_stream(call->stream)>>>(
+    as_memory_strided_kernel<<<blocks_for(call, (uint64_t)as_params_int(call->params, "bytes") / 4 / 8), THREADS, 0,
+                               as_cuda_stream(call->stream)>>>(
         (const uint32_t *)call->operand[0] + as_params_int(call->params, "offset"),
         (uint64_t)as_params_int(call->params, "bytes") / 4, as_params_int(call->params, "stride"), out);
     AS_CUDA_LAUNCHED(e);
@@ -138,8 +151,8 @@ as_status as_memory_atomic_cuda(const as_call *call, as_error *e) {
     const int64_t targets = as_params_int(call->params, "targets");
     uint32_t *counters = (uint32_t *)call->operand[1];
     AS_CUDA(e, cudaMemsetAsync(counters, 0, (size_t)targets * sizeof *counters, as_cuda_stream(call->stream)));
-    as_memory_atomic_kernel<<<fill_blocks(call), THREADS, 0, as_cuda_stream(call->stream)>>>(counters,
-                                                                                             (uint32_t)targets);
+    as_memory_atomic_kernel<<<blocks_for(call, AS_MEMORY_ATOMIC_OPS), THREADS, 0, as_cuda_stream(call->stream)>>>(
+        counters, (uint32_t)targets);
     AS_CUDA_LAUNCHED(e);
     return AS_OK;
 }

@@ -92,6 +92,7 @@ enum {
 };
 
 enum {
+    AS_MEMORY_LEAST_STEPS = 32768, /* of a walk */
     AS_MEMORY_CLOCK_STEPS = 1 << 16,
     AS_MEMORY_COUNT_STEPS = 1 << 14, /* increments of each thread, or passes of the flag */
     AS_MEMORY_ATOMIC_OPS = 1 << 22,  /* cuda */
@@ -106,27 +107,31 @@ enum {
 };
 
 typedef struct as_memory_walk {
-    int64_t lines, walkers, steps; /* steps of each walker: walkers * steps <= lines */
+    int64_t lines, walkers;
+    int64_t share; /* lines from one walker's start to the next one's */
+    int64_t steps; /* of each walker */
 } as_memory_walk;
 
 static inline as_memory_walk as_memory_walk_by(int64_t lines, int64_t walkers) {
     as_memory_walk w;
     w.lines = lines;
     w.walkers = walkers;
-    w.steps = lines / walkers;
+    w.share = lines / walkers;
+    /* A short cycle is walked several times over, since a kernel starts with its L1 cache empty. */
+    w.steps = walkers > 1 || lines >= AS_MEMORY_LEAST_STEPS ? w.share : AS_MEMORY_LEAST_STEPS / lines * lines;
     return w;
 }
 
 /* On the cpu one walker. On a GPU one up to 32768 lines, then so many that each takes about as many steps, at most 64:
  * a thousandth of what it takes to fill the memory system. */
 static inline as_memory_walk as_memory_walk_of(const as_params *p, bool cpu) {
-    const int64_t lines = as_params_int(p, "bytes") / as_params_int(p, "stride"), many = lines / 32768;
+    const int64_t lines = as_params_int(p, "bytes") / as_params_int(p, "stride"), many = lines / AS_MEMORY_LEAST_STEPS;
     return as_memory_walk_by(lines, cpu || many < 1 ? 1 : many > 64 ? 64 : many);
 }
 
 /* next[i] is the line after line i in one cycle through all `lines` (below 2^32): Sattolo's shuffle by `keys`. */
 void as_memory_cycle(const uint32_t *keys, int64_t lines, uint32_t *next);
-/* The line that each walker starts from: every `steps` lines along the cycle from line 0. */
+/* The line that each walker starts from: every `share` lines along the cycle from line 0. */
 void as_memory_starts(const uint32_t *next, as_memory_walk w, uint32_t *start);
 
 /* Word of shared memory that a load of lane `lane` starts at in step `step`. The address moves with the step by whole

@@ -20,7 +20,7 @@ void as_memory_starts(const uint32_t *next, as_memory_walk w, uint32_t *start) {
     uint32_t line = 0;
     for (int64_t walker = 0; walker < w.walkers; walker++) {
         start[walker] = line;
-        for (int64_t i = 0; i < w.steps; i++)
+        for (int64_t i = 0; i < w.share; i++)
             line = next[line];
     }
 }
