@@ -178,7 +178,15 @@ static as_status fill_cache(as_bench *b, as_workshop *w, as_reference_cache *c, 
 }
 
 /* Everything that the reference depends on: inputs, shape, seed, parameters, which rows and the code that computes it;
- * not the variant, threads or cache. */
+ * not the variant, nor the axes by which it works otherwise for the same output. */
+static bool changes_output(const as_param *p) {
+    static const char *const others[] = {"threads", "cache", "config"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(p->axis->name, others[i]) == 0)
+            return false;
+    return !as_param_is_default(p);
+}
+
 static void reference_key(const as_bench *b, const as_workshop *w, char key[AS_ID_MAX]) {
     size_t n = (size_t)snprintf(key, AS_ID_MAX, "%s %lldx%lld %.17g %.17g %s%lld %llu %.16s", b->suite->name,
                                 (long long)b->work.rows, (long long)b->work.columns, b->work.flops, b->work.bytes_read,
@@ -190,7 +198,7 @@ static void reference_key(const as_bench *b, const as_workshop *w, char key[AS_I
                              (int)b->work.operand[i].dist, (long long)b->work.operand[i].count, b->work.operand[i].key);
     for (int i = 0; i < b->params.count && n < AS_ID_MAX; i++) {
         const as_param *p = &b->params.value[i];
-        if (!as_param_is_default(p) && strcmp(p->axis->name, "threads") != 0 && strcmp(p->axis->name, "cache") != 0)
+        if (changes_output(p))
             n += (size_t)snprintf(key + n, AS_ID_MAX - n, " %s:%s", p->axis->name, p->text);
     }
 }

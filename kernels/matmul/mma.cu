@@ -12,6 +12,9 @@
 
 typedef void (*kernel_fn)(const as_mma_args);
 
+/* Without linkage: other files have a table of this name, which the linker would take for the same. */
+namespace {
+
 struct choice {
     const char *name;
     int tile_m, tile_n, threads, shared_bytes, rate;
@@ -42,6 +45,8 @@ template <int ELEMENT> struct table {
     static constexpr choice rows[CONFIGS] = {AS_MATMUL_MMA(ROW)};
 #undef ROW
 };
+
+} // namespace
 
 static const choice *rows_of(as_matmul_element element) {
     switch (element) {

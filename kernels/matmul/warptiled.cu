@@ -22,6 +22,9 @@
 
 typedef void (*kernel_fn)(const as_warptiled_args);
 
+/* Without linkage: other files have a table of this name, which the linker would take for the same. */
+namespace {
+
 struct choice {
     const char *name;
     int tile_m, tile_n, tile_k, threads, shared_bytes;
@@ -55,6 +58,8 @@ struct plan {
     int threads, shared_bytes, height;
     as_matmul_shape s;
 };
+
+} // namespace
 
 static bool fits_tiles(const choice &c, as_matmul_shape s) {
     return s.m % c.tile_m == 0 && s.n % c.tile_n == 0 && s.k % c.tile_k == 0;

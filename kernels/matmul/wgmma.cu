@@ -21,6 +21,9 @@
 
 typedef void (*kernel_fn)(const CUtensorMap, const CUtensorMap, const CUtensorMap, const as_wgmma_args);
 
+/* Without linkage: other files have a table of this name, which the linker would take for the same. */
+namespace {
+
 struct choice {
     const char *name;
     int tile_m, tile_n, cluster_m, cluster_n, store, height, rate, threads, shared_bytes;
@@ -71,6 +74,8 @@ struct element_of {
     CUtensorMapDataType in, out;
     int bytes, out_bytes;
 };
+
+} // namespace
 
 static element_of describe(as_matmul_element element) {
     switch (element) {

@@ -23,6 +23,9 @@
 
 enum { TILE = 128, SLAB_BYTES = 64, PITCH = SLAB_BYTES + 16, THREADS = 256, WARPS_N = 2, WARP_M = 32, WARP_N = 64 };
 
+/* Without linkage: other files have a table of this name, which the linker would take for the same. */
+namespace {
+
 /* Types of the interface, and elements along k of one fragment. */
 template <int ELEMENT> struct interface;
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -44,6 +47,8 @@ template <> struct interface<AS_MM_S8> {
     typedef signed char stored, type;
     static constexpr int k = 16;
 };
+
+} // namespace
 
 /* 128 rows of a slab into shared memory: two pieces of 16 bytes a thread. `row`: this thread's first row in the matrix;
  * `left`: rows of the matrix from it on. */
