@@ -102,7 +102,7 @@ static void pick_grid(plan *p, int members, as_matmul_shape s) {
 }
 
 static plan plan_for(const as_levels *l, int members, as_matmul_shape s) {
-    plan p = {0};
+    plan p = {.grid_rows = 1, .grid_columns = 1};
     pick_tile(&p);
     pick_grid(&p, members, s);
     const int64_t depth = at_most(l->l1_bytes / 2 / (4 * p.rows), MAX_KC);

@@ -52,7 +52,7 @@ expect 0 "$ASSAY" run --suite synthetic --device cpu --dry-run --out "$out"
 grep -q ' synthetic/spin/us:50/inject:1/' "$work/out" || fail "--suite synthetic plans no injected case"
 printf 'synthetic/spin/us:50/inject:1/dev:cpu\n' >"$work/one"
 expect 0 "$ASSAY" run --cases "$work/one" --dry-run --out "$out"
-for share in -0.05 x '' 11 1e-2 0.05, ,0.05 0.05,x nan; do
+for share in -0.05 x '' 11 1e-2 '0.05,' ',0.05' 0.05,x nan; do
     ASSAY_INJECT=$share usage 'ASSAY_INJECT' run --cases "$work/one" --out "$out"
 done
 
