@@ -9,7 +9,7 @@
 
 static const as_profile_limits limits_of[] = {
     [AS_QUICK] = {.target = 0.05,
-                  .budget_ns = 170000000000,
+                  .budget_ns = 240000000000,
                   .round_ns = 30e6,
                   .warmup_ns = 150e6,
                   .longest_op_ns = 100e6,

@@ -3,7 +3,9 @@
  *
  *   throttled    The driver counts the time a policy held the clocks down. It grew by more than 1% of the time
  *                between the readings; or the reason stands in the second reading. A reason in the first reading
- *                alone belongs to whatever ran before.
+ *                alone belongs to whatever ran before. And the SM clock of the second reading, where its maximum is
+ *                known, stands more than 1% below it: a card that just worked at its power limit reports the reason
+ *                for a while with its clocks all but back, and the next case does not feel it.
  *   clocks moved The SM clocks of the two readings differ by over 5% of the larger, both were read while the device
  *                was in use (an idle device clocks down, which says nothing of the round), and no throttle reason
  *                explains it. A card that stays at 60% of its maximum is steady: nothing is said.
@@ -18,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-static const double VIOLATION_SHARE = 0.01, CLOCK_SHARE = 0.05;
+static const double VIOLATION_SHARE = 0.01, CLOCK_SHARE = 0.05, HELD_SHARE = 0.01;
 
 static const struct {
     int64_t bits;
@@ -50,6 +52,7 @@ json_t *as_cuda_counters(as_device *d) {
     clock_gettime(CLOCK_MONOTONIC, &t);
     put(o, "time_ns", (double)t.tv_sec * 1e9 + (double)t.tv_nsec);
     put(o, "sm_clock_hz", r.sm_clock_hz);
+    put(o, "sm_clock_max_hz", r.sm_clock_max_hz);
     put(o, "memory_clock_hz", r.memory_clock_hz);
     put(o, "power_watts", r.power_watts);
     put(o, "temperature_c", r.temperature_c);
@@ -87,7 +90,14 @@ static bool violated(const json_t *before, const json_t *after, const char *key)
     return elapsed_ns > 0 && held_ns > VIOLATION_SHARE * elapsed_ns; /* false where either is NaN */
 }
 
+/* True also where a clock is unknown. */
+static bool held_down(const json_t *reading) {
+    return !(number(reading, "sm_clock_hz") >= (1 - HELD_SHARE) * number(reading, "sm_clock_max_hz"));
+}
+
 static bool judge_throttle(const json_t *before, const json_t *after, json_t *flags) {
+    if (!held_down(after))
+        return false;
     const int64_t mask = mask_of(after) < 0 ? 0 : mask_of(after);
     bool any = false;
     for (int i = 0; i < REASONS; i++) {

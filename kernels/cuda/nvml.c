@@ -95,6 +95,7 @@ struct as_nvml {
     int (*fields)(nvml_device, int, nvml_field *);
     select_fn throughput;
     cached last[QUERIES];
+    double sm_clock_max_hz; /* asked once */
 };
 
 /* An absent entry point leaves NULL, and its value unknown. POSIX lets dlsym's result become a function pointer. */
@@ -271,6 +272,7 @@ static void refresh(as_nvml *n) {
 void as_nvml_read(as_nvml *n, as_nvml_reading *out) {
     *out = (as_nvml_reading){.throttle = -1,
                              .sm_clock_hz = NAN,
+                             .sm_clock_max_hz = NAN,
                              .memory_clock_hz = NAN,
                              .power_watts = NAN,
                              .temperature_c = NAN,
@@ -284,6 +286,9 @@ void as_nvml_read(as_nvml *n, as_nvml_reading *out) {
     const cached *last = n->last;
     out->throttle = isnan(last[Q_THROTTLE].value) ? -1 : (int64_t)last[Q_THROTTLE].value;
     out->sm_clock_hz = last[Q_SM].value;
+    if (!(n->sm_clock_max_hz > 0))
+        n->sm_clock_max_hz = selected(n, n->max_clock, CLOCK_SM, 1e6);
+    out->sm_clock_max_hz = n->sm_clock_max_hz;
     out->memory_clock_hz = last[Q_MEMORY].value;
     out->power_watts = last[Q_POWER].value;
     out->temperature_c = last[Q_TEMPERATURE].value;

@@ -41,6 +41,7 @@ enum {
 typedef struct as_nvml_reading {
     int64_t throttle;                    /* bit mask; -1 unknown */
     double sm_clock_hz, memory_clock_hz; /* NaN unknown, as below */
+    double sm_clock_max_hz;
     double power_watts, temperature_c;
     /* Time spent below the asked clocks, since the driver loaded. */
     double power_violation_ns, thermal_violation_ns, sync_boost_violation_ns;

@@ -48,6 +48,7 @@ static void test_open_names_the_reason(void **state) {
 typedef struct reading {
     double time_ns, clock_hz, power_held_ns;
     int mask, others;
+    double max_clock_hz; /* 0 unknown */
 } reading;
 
 /* The flags of two readings, joined by "; ". */
@@ -59,6 +60,9 @@ static void assert_judged(reading before, reading after, const char *want) {
         o[i] = json_pack("{s:f, s:f, s:f, s:i, s:i}", "time_ns", r[i]->time_ns, "sm_clock_hz", r[i]->clock_hz,
                          "power_violation_ns", r[i]->power_held_ns, "throttle_mask", r[i]->mask, "other_processes",
                          r[i]->others);
+    for (int i = 0; i < 2; i++)
+        if (r[i]->max_clock_hz > 0)
+            json_object_set_new(o[i], "sm_clock_max_hz", json_real(r[i]->max_clock_hz));
     as_cuda_judge(o[0], o[1], flags);
     size_t i;
     json_t *flag;
@@ -75,20 +79,22 @@ static void assert_judged(reading before, reading after, const char *want) {
 
 static void test_judge(void **state) {
     (void)state;
-    const reading fast = {0, 1.98e9, 0, 0, 0};
-    assert_judged(fast, (reading){1e8, 1.98e9, 0, 0, 0}, "");
-    assert_judged(fast, (reading){1e8, 1.90e9, 0, 0, 0}, "");
-    assert_judged(fast, (reading){1e8, 1.40e9, 0, 0, 0}, "clocks moved");
-    assert_judged(fast, (reading){1e8, 0.345e9, 0, 1, 0}, "");                          /* idle afterwards */
-    assert_judged((reading){0, 0.345e9, 0, 1, 0}, (reading){1e8, 1.98e9, 0, 0, 0}, ""); /* idle before */
-    assert_judged((reading){0, 1.2e9, 0, 0, 0}, (reading){1e8, 1.2e9, 0, 0, 0}, "");    /* slow and steady */
-    assert_judged((reading){0, 1.4e9, 0, 4, 0}, (reading){1e8, 1.4e9, 0, 0, 0}, "");    /* the case before */
-    assert_judged(fast, (reading){1e8, 1.40e9, 0, 4, 0}, "throttled: power cap");
-    assert_judged(fast, (reading){1e8, 1.98e9, 0, 0x20, 0}, "throttled: thermal");
-    assert_judged(fast, (reading){1e8, 1.98e9, 0, 0x48, 0}, "throttled: thermal; throttled: hardware slowdown");
-    assert_judged(fast, (reading){1e8, 1.98e9, 2e6, 0, 0}, "throttled: power cap"); /* 2% of the time */
-    assert_judged(fast, (reading){1e8, 1.98e9, 5e5, 0, 0}, "");                     /* 0.5% */
-    assert_judged(fast, (reading){1e8, 1.98e9, 0, 0, 1}, "other processes on the GPU");
+    const reading fast = {0, 1.98e9, 0, 0, 0, 0};
+    assert_judged(fast, (reading){1e8, 1.98e9, 0, 0, 0, 0}, "");
+    assert_judged(fast, (reading){1e8, 1.90e9, 0, 0, 0, 0}, "");
+    assert_judged(fast, (reading){1e8, 1.40e9, 0, 0, 0, 0}, "clocks moved");
+    assert_judged(fast, (reading){1e8, 0.345e9, 0, 1, 0, 0}, "");                             /* idle afterwards */
+    assert_judged((reading){0, 0.345e9, 0, 1, 0, 0}, (reading){1e8, 1.98e9, 0, 0, 0, 0}, ""); /* idle before */
+    assert_judged((reading){0, 1.2e9, 0, 0, 0, 0}, (reading){1e8, 1.2e9, 0, 0, 0, 0}, "");    /* slow and steady */
+    assert_judged((reading){0, 1.4e9, 0, 4, 0, 0}, (reading){1e8, 1.4e9, 0, 0, 0, 0}, "");    /* the case before */
+    assert_judged(fast, (reading){1e8, 1.40e9, 0, 4, 0, 0}, "throttled: power cap");
+    assert_judged(fast, (reading){1e8, 1.98e9, 0, 0x20, 0, 0}, "throttled: thermal");
+    assert_judged(fast, (reading){1e8, 1.98e9, 0, 0x48, 0, 0}, "throttled: thermal; throttled: hardware slowdown");
+    assert_judged(fast, (reading){1e8, 1.98e9, 2e6, 0, 0, 0}, "throttled: power cap"); /* 2% of the time */
+    assert_judged(fast, (reading){1e8, 1.98e9, 5e5, 0, 0, 0}, "");                     /* 0.5% */
+    assert_judged(fast, (reading){1e8, 1.965e9, 2e6, 4, 0, 1.98e9}, ""); /* what the case before left behind */
+    assert_judged(fast, (reading){1e8, 1.935e9, 2e6, 4, 0, 1.98e9}, "throttled: power cap");
+    assert_judged(fast, (reading){1e8, 1.98e9, 0, 0, 1, 0}, "other processes on the GPU");
     json_t *nothing = json_object(), *flags = json_array();
     as_cuda_judge(nothing, nothing, flags);
     assert_int_equal(json_array_size(flags), 0);
