@@ -21,9 +21,14 @@ static json_t *parameters(const as_params *p) {
 }
 
 static json_t *work(const as_work *w) {
-    return json_pack("{s:f, s:f, s:f, s:s?, s:I, s:f, s:s?, s:f}", "flops", w->flops, "bytes_read", w->bytes_read,
+    json_t *bounds = json_array();
+    for (int i = 0; i < w->bounds; i++)
+        json_array_append_new(bounds,
+                              json_pack("{s:s, s:f}", "resource", w->bound[i].ceiling, "amount", w->bound[i].amount));
+    return json_pack("{s:f, s:f, s:f, s:s?, s:I, s:f, s:s?, s:f, s:o}", "flops", w->flops, "bytes_read", w->bytes_read,
                      "bytes_written", w->bytes_written, "convention", w->convention, "working_set_bytes",
-                     (json_int_t)w->working_set_bytes, "items", w->items, "item", w->item, "fixed_ns", w->fixed_ns);
+                     (json_int_t)w->working_set_bytes, "items", w->items, "item", w->item, "fixed_ns", w->fixed_ns,
+                     "bounds", bounds);
 }
 
 /* ---- statistics ---- */

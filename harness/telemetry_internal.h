@@ -20,9 +20,9 @@ typedef struct as_telemetry_area {
     int64_t floor_ns;             /* the shortest asked for */
     int cpu;                      /* the core it has to itself; -1: none */
     char scheduling[16];          /* "own core", "idle class", "nice 19", "default" */
-    double start_cpu_ns, cpu_ns;  /* of the process: until the first sample began, and in all */
+    double start_cpu_ns, cpu_ns;  /* of the process: to the end of the first sample, and in all */
     double wall_ns;               /* since the process began */
-    double worst_share;           /* largest share of one CPU over any 60 s, the start included */
+    double worst_share;           /* largest share of one CPU over any 60 s after the start */
     double row[];                 /* rows x (1 + columns) */
 } as_telemetry_area;
 
@@ -31,8 +31,7 @@ typedef struct as_telemetry_area {
 enum { AS_PACE_ENTRIES = 1024 };
 
 typedef struct as_pace {
-    int64_t floor_ns, begin_ns;
-    double start_cpu_ns; /* spent before the first sample */
+    int64_t floor_ns;
     double mean_ns;      /* CPU time of a sample, exponentially weighted */
     double in_window_ns; /* CPU time of the last 60 s */
     double worst_ns;     /* the most it ever was */
@@ -47,8 +46,8 @@ typedef struct as_pace {
 extern const double as_pace_share;
 extern const int64_t as_pace_window_ns;
 
-/* floor_ns is raised to 100 ms. begin_ns: when the process began. */
-void as_pace_init(as_pace *p, int64_t floor_ns, int64_t begin_ns, double start_cpu_ns);
+/* floor_ns is raised to 100 ms. */
+void as_pace_init(as_pace *p, int64_t floor_ns);
 void as_pace_spent(as_pace *p, int64_t now_ns, double cpu_ns);
 int64_t as_pace_next(as_pace *p, int64_t now_ns); /* when the next sample may begin */
 

@@ -172,9 +172,8 @@ static bool ended(const sampler *s, int64_t until_ns) {
 static void sample_until_the_end(sampler *s, int64_t floor_ns, bool stretch, int64_t begin_ns) {
     as_telemetry_area *a = s->area;
     static as_pace pace;
-    double spent_ns = cpu_ns();
-    as_pace_init(&pace, floor_ns, begin_ns, spent_ns);
-    a->start_cpu_ns = spent_ns;
+    double spent_ns = 0;
+    as_pace_init(&pace, floor_ns);
     for (int64_t next = as_now_ns();;) {
         if (ended(s, next))
             return;
@@ -184,7 +183,10 @@ static void sample_until_the_end(sampler *s, int64_t floor_ns, bool stretch, int
         write_row(s, at_ns);
         const double total_ns = cpu_ns();
         const int64_t now_ns = as_now_ns();
-        as_pace_spent(&pace, now_ns, total_ns - spent_ns);
+        if (spent_ns > 0)
+            as_pace_spent(&pace, now_ns, total_ns - spent_ns);
+        else
+            a->start_cpu_ns = total_ns; /* libraries start with the first question */
         spent_ns = total_ns;
         a->cpu_ns = total_ns;
         a->wall_ns = (double)(now_ns - begin_ns);

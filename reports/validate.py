@@ -259,7 +259,10 @@ class _Case:
 
 
 def _amount(work: dict, resource: str) -> float:
-    """How much of a resource one operation needs."""
+    """How much of a resource one operation needs; by formula in results that do not state their bounds."""
+    for bound in work.get("bounds", ()):
+        if bound["resource"] == resource:
+            return bound["amount"]
     if resource.startswith("flops"):
         return work["flops"]
     return work["items"] if resource == "launch" else work["bytes_read"] + work["bytes_written"]

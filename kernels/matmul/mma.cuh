@@ -10,6 +10,10 @@
  * Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking, 2024), so 0.6 to 0.65 of cublaslt in bf16, f16,
  * tf32 and s8; 1.5 to 2 x wmma. e4m3 has no mma.sync of its own on Hopper (the compiler widens to f16): below bf16.
  *
+ * Measured on an H200 at n = 4096, TFLOP/s: bf16 380, 0.48 of cublaslt and 2.7 x wmma, in one run; s8 765 with 128 x 128
+ * and four warps, two rounds. Less than predicted: cublaslt, which wgmma lets reach 795, was at 670 to 710 in what the
+ * prediction was made from.
+ *
  * Every size: pieces beyond m, n or k arrive as zeros; where rows of A and B are no whole 16 bytes they are gathered
  * element by element (ALIGNED = false), right and slow. */
 #pragma once

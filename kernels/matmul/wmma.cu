@@ -8,6 +8,9 @@
  * Predicted before the first run: 0.25 to 0.35 of cublaslt in bf16 on Hopper: no asynchronous copies, and 3 fragments
  * read for 2.7 products. That is still 3 to 4 x the float32 ceiling.
  *
+ * Measured on an H200 at n = 4096: 143 TFLOP/s in bf16, 0.18 of cublaslt in the same run (795) and 2.3 x the float32
+ * ceiling: less than predicted.
+ *
  * The interface has no e4m3. Every size: what lies outside arrives as zeros; C leaves by fragments through shared
  * memory, since the layout of a fragment in registers is not specified. */
 #include "matmul.h"
