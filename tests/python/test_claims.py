@@ -270,8 +270,8 @@ def test_explained_in_sentences(command):
     assert re.search(r"graph is launch/graph on cuda0, chain 8, .*: .* µs \+- \d", out)
     _, out, _ = command("claims", ARTICLES, "--id", "offload-gain-cost")
     assert "It fails." in out and "0.6461 should be above 1.000. It is not." in out
-    _, out, _ = command("claims", ARTICLES, "--id", "pool-vs-malloc")
-    assert "untestable: waits for suite alloc" in out
+    _, out, _ = command("claims", ARTICLES, "--id", "paged-kv")
+    assert "untestable: waits for suite inference" in out
 
 
 def test_share_of_the_limit_carries_the_ceilings_error_too(save, document):
