@@ -79,10 +79,17 @@ static as_status segfault_run(const as_call *call, as_error *e) {
     return AS_OK;
 }
 
-/* What the kernel's killer for want of memory does. */
+/* What the kernel's killer for want of memory does; FAKE_EATS_BYTES: brings it about, where a limit is below that. */
 static as_status killed_run(const as_call *call, as_error *e) {
+    const char *eats = getenv("FAKE_EATS_BYTES");
     (void)call, (void)e;
-    raise(SIGKILL);
+    if (!eats)
+        raise(SIGKILL);
+    const size_t bytes = eats ? strtoull(eats, NULL, 10) : 0;
+    char *food = malloc(bytes);
+    for (size_t at = 0; food && at < bytes; at += 4096)
+        *(volatile char *)(food + at) = 1;
+    free(food);
     return AS_OK;
 }
 
