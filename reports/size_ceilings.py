@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from .errors import InputProblem
 from .load import Case, Result
 
-# Suites whose cases name a ceiling, so that `assay run` measures it: by the resource, up to its first dot.
-NAMED_BY = {"memory": "memcpy", "flops": "matmul", "launch": "launch", "link": "memcpy"}
+# Suites whose cases name the ceilings of a prediction, so that `assay run` measures these: a step needs them all from
+# one result, bandwidths by memcpy, arithmetic by matmul.
+NAMED_BY = {"cpu": ("matmul", "memcpy"), "cuda": ("launch", "matmul", "memcpy")}
 PEER = "link.p2p"  # between GPUs
 
 
@@ -158,9 +159,12 @@ class Machine:
     def peer(self) -> Rate | Missing:
         return self._find(PEER, None, {})
 
-    def remedy(self, resources) -> str:
-        suites = list(dict.fromkeys(NAMED_BY.get(r.partition(".")[0], "inference") for r in resources))
-        return f"assay run --device {self.name} --suite {','.join(sorted(suites))} --budget 120s --out FILE"
+    def remedy(self, resources=(), also=()) -> str:
+        """The run whose result holds all that a prediction divides by. Ceilings take at most 15% of its budget, and it
+        ends when all is done. The quick plan multiplies no f16."""
+        suites = ",".join(sorted((*NAMED_BY.get(self.kind, NAMED_BY["cuda"]), *also)))
+        profile = "--profile standard " if "flops.f16" in resources else ""
+        return f"assay run --device {self.name} --suite {suites} {profile}--budget 10m --out FILE"
 
 
 def machines(result: Result, device: str | None) -> list:
@@ -171,8 +175,5 @@ def machines(result: Result, device: str | None) -> list:
         raise InputProblem(f"{result.path}: has no device {device}; give --device one of {have or 'another result'}")
     if not any(m.measured for m in found):
         names = ", ".join(m.name for m in found)
-        raise InputProblem(
-            f"{result.path}: holds no measured ceiling of {names}; measure them: "
-            f"{found[-1].remedy(('memory', 'flops', 'launch') if not found[-1].on_cpu else ('memory', 'flops'))}"
-        )
+        raise InputProblem(f"{result.path}: holds no measured ceiling of {names}; measure them: {found[-1].remedy()}")
     return found

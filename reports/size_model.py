@@ -131,15 +131,13 @@ class Model:
         one = self.head_dim * TYPES[kind] + (SCALE_BYTES if kind == "s8" else 0)
         return 2 * self.layers * heads * one
 
-    def activation_bytes(self, kind: str, rows: int, outputs: int, gpus: int = 1) -> float:
-        """What lives at the widest moment of a step of `rows` tokens: the residual in f32, its norm, and the wider of
-        attention's and the feed-forward's intermediates (of an expert's: as many as a token takes); and the logits of
-        `outputs` of them, in f32. Attention keeps no matrix of scores."""
-        size = self.rest_size(kind)
+    def activation_bytes(self, size: int, rows: int, outputs: int, gpus: int = 1) -> float:
+        """Of a step of `rows` tokens, a buffer for each intermediate of a layer, used again by the next: the residual
+        in f32, its norm, q, k, v, attention's output, and what the feed-forward holds (of each expert that a token
+        takes), in `size` bytes; and the logits of `outputs` tokens in f32. Attention keeps no matrix of scores."""
         taken = self.experts_per_token if self.experts else 1
-        attention = 2 * self._q + 2 * self._kv
-        mlp = (3 if self.decodes else 1) * self.d_ff * taken
-        row = self.d_model * (4 + size) + max(attention, mlp) / gpus * size
+        layer = 2 * self._q + 2 * self._kv + (3 if self.decodes else 1) * self.d_ff * taken
+        row = self.d_model * (4 + size) + layer / gpus * size
         return rows * row + outputs * (self.vocab * 4 if self.decodes else 0)
 
     # ---- operations; a multiply-add is two ----

@@ -29,6 +29,7 @@ class Plan:
     link: Rate | None  # from the options, where no ceiling tells it
     alpha_ns: float | None
     threads: str = "all"
+    cold: bool = False  # nothing of the step is in a cache yet
 
     @property
     def arithmetic(self) -> str:
@@ -63,13 +64,18 @@ class Memory:
         return self.total <= self.usable
 
 
-def activations(plan: Plan, batch: int, gpus: int) -> float:
+def activations(plan: Plan, machine: Machine, batch: int, gpus: int) -> float:
     """Of a decode step of the batch, or of one prompt, whichever is more; of an encoder, of the whole batch."""
-    model = plan.model
+    model, size = plan.model, stored_bytes(plan, machine)
     if not model.decodes:
-        return model.activation_bytes(plan.kind, batch * plan.prompt, 0, gpus)
-    step = model.activation_bytes(plan.kind, batch, batch, gpus)
-    return max(step, model.activation_bytes(plan.kind, plan.prompt, 1, gpus))
+        return model.activation_bytes(size, batch * plan.prompt, 0, gpus)
+    step = model.activation_bytes(size, batch, batch, gpus)
+    return max(step, model.activation_bytes(size, plan.prompt, 1, gpus))
+
+
+def stored_bytes(plan: Plan, machine: Machine) -> int:
+    """Of an element between operations: the host computes in f32 whatever the weights are."""
+    return TYPES["f32"] if machine.on_cpu else plan.model.rest_size(plan.kind)
 
 
 def sequence_bytes(plan: Plan, gpus: int) -> int:
@@ -77,12 +83,13 @@ def sequence_bytes(plan: Plan, gpus: int) -> int:
     return plan.pages(plan.context) * plan.page * plan.model.kv_bytes(plan.kv_kind, gpus)
 
 
-def most_sequences(plan: Plan, usable: float, gpus: int) -> int:
+def most_sequences(plan: Plan, machine: Machine, usable: float) -> int:
     """By bisection, since the activations grow with the sequences too."""
+    gpus = plan.gpus
     weights, each = plan.model.weight_bytes(plan.kind) / gpus, sequence_bytes(plan, gpus)
 
     def fits(count: int) -> bool:
-        return weights + count * each + activations(plan, count, gpus) <= usable
+        return weights + count * each + activations(plan, machine, count, gpus) <= usable
 
     low, high = 0, int(max(0.0, usable) // each) + 1
     while high - low > 1:
@@ -96,20 +103,20 @@ def splits(model: Model, gpus: int) -> bool:
     return model.heads % gpus == 0 and (model.kv_heads % gpus == 0 or gpus % model.kv_heads == 0)
 
 
-def _on(plan: Plan, device: float, gpus: int) -> tuple:
+def _parts(plan: Plan, machine: Machine, gpus: int) -> tuple:
     weights, kv = plan.model.weight_bytes(plan.kind) / gpus, float(plan.batch * sequence_bytes(plan, gpus))
-    return weights, kv, activations(plan, plan.batch, gpus), device, device * plan.use
+    return weights, kv, activations(plan, machine, plan.batch, gpus)
 
 
 def memory(plan: Plan, machine: Machine) -> Memory:
-    parts = _on(plan, machine.memory_bytes, plan.gpus)
-    usable = parts[-1]
-    concurrency = most_sequences(plan, usable, plan.gpus) if plan.model.decodes else None
+    device = machine.memory_bytes
+    usable = device * plan.use
+    concurrency = most_sequences(plan, machine, usable) if plan.model.decodes else None
     needed = None
     if not machine.on_cpu and usable:
         counts = (n for n in range(1, min(plan.model.heads, MOST_GPUS) + 1) if splits(plan.model, n))
-        needed = next((n for n in counts if sum(_on(plan, machine.memory_bytes, n)[:3]) <= usable), None)
-    return Memory(*parts, concurrency, needed)
+        needed = next((n for n in counts if sum(_parts(plan, machine, n)) <= usable), None)
+    return Memory(*_parts(plan, machine, plan.gpus), device, usable, concurrency, needed)
 
 
 # ---- time ----
@@ -249,7 +256,7 @@ def longer(a: Stage, b: Stage) -> Stage:
 
 
 def _clock(plan: Plan, machine: Machine, streamed: float) -> Clock:
-    return Clock(plan, machine, machine.level(streamed, plan.threads))
+    return Clock(plan, machine, machine.level(float("inf") if plan.cold else streamed, plan.threads))
 
 
 def decode(plan: Plan, machine: Machine) -> Time:

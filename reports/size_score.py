@@ -8,7 +8,7 @@ from .errors import InputProblem
 from .load import Case, Metric, Result
 from .size_ceilings import Machine, Span
 from .size_model import TYPES, Model, from_record
-from .size_predict import Plan, Time, decode, prefill
+from .size_predict import Plan, Time, decode, prefill, stored_bytes
 
 SUITE = "inference"
 PHASES = ("decode", "prefill")
@@ -125,17 +125,18 @@ def _score(result: Result, case: Case, model: Model, kernels: int) -> Score:
         link=None,
         alpha_ns=None,
         threads=str(p.get("threads", "1")),
+        cold=p.get("cache") == "cold",
     )
     time = decode(plan, machine) if steps else prefill(plan, machine, plan.batch)
-    return Score(result, case, (*_memory(plan, case), _time("ITL" if steps else "TTFT", time, machine, case)))
+    return Score(result, case, (*_memory(plan, machine, case), _time("ITL" if steps else "TTFT", time, machine, case)))
 
 
-def _memory(plan: Plan, case: Case) -> list:
+def _memory(plan: Plan, machine: Machine, case: Case) -> list:
     model = plan.model
     weights = model.weight_bytes(plan.kind)
     kv = float(plan.batch * plan.context * model.kv_bytes(plan.kv_kind))
-    act = model.activation_bytes(plan.kind, plan.batch * plan.prompt, plan.batch)
-    predicted = {"weights_bytes": weights, "kv_bytes": kv, "peak_bytes": weights + kv + act}
+    held = model.activation_bytes(stored_bytes(plan, machine), plan.batch * plan.prompt, plan.batch)
+    predicted = {"weights_bytes": weights, "kv_bytes": kv, "peak_bytes": weights + kv + held}
     out = []
     for name, label in MEMORY.items():
         if name in case.metrics and case.metrics[name].value > 0:
@@ -149,5 +150,5 @@ def _time(name: str, time: Time, machine: Machine, case: Case) -> Figure:
     if time.span is None:
         reason = "; ".join(m.text for m in time.missing)
         resources = [m.resource for m in time.missing]
-        reason += f"; to measure: {machine.remedy(resources)}"
+        reason += f"; to measure: {machine.remedy(resources, (SUITE,))}"
     return Figure(name, "ns", time.span, case.metrics["time"], GOALS.get(name), reason)

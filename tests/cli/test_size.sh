@@ -27,6 +27,10 @@ expect 0 "$ASSAY" run "${small[@]}" --rounds 3 --out "$work/new.json"
 holds "$work/new.json" '.plan.catalogue.models == $list[0].models' --slurpfile list "$work/list.json"
 expect 2 "$ASSAY" size --model llama-8b --context 512 "$work/new.json"
 said 'holds no measured ceiling of cpu; measure them: assay run --device cpu --suite matmul,memcpy'
+expect 0 "$ASSAY" run --device cpu --suite matmul,memcpy --budget 10m --dry-run
+for ceiling in read/level:dram/threads:all fma/type:f32/threads:all; do # what a prediction for the host divides by
+    grep -qF "ceiling/$ceiling/dev:cpu" "$work/out" || fail "the run that size asks for does not measure $ceiling"
+done
 expect 2 "$ASSAY" size --model gpt-5 --context 512 "$h200"
 said 'presets: tiny, '
 expect 2 "$ASSAY" size --score "$work/new.json"

@@ -139,10 +139,11 @@ def test_concurrency_is_counted_in_pages(gpu):
     assert found.kv == each
     assert found.weights == 2 * 8_030_261_248
     free = 0.9 * 80e9 - found.weights
-    prompt = 1000 * (4096 * 6 + 3 * 14336 * 2) + 128_256 * 4
+    row = 4096 * 6 + (2 * 4096 + 2 * 1024 + 3 * 14336) * 2
+    prompt = 1000 * row + 128_256 * 4
     assert found.activations == prompt
     count = found.concurrency
-    step = count * (4096 * 6 + 3 * 14336 * 2 + 128_256 * 4)
+    step = count * (row + 128_256 * 4)
     assert count * each + max(prompt, step) <= free < (count + 1) * each + max(prompt, step)
     assert found.fits and found.gpus_needed == 1
     assert memory(plan(context=1000, prompt=1000, page=1), machine).kv == 1000 * 131_072
@@ -291,7 +292,7 @@ def test_a_missing_ceiling_makes_unknown_and_says_what_to_run(command, gpu, save
     code, out, _ = command(*words)
     assert code == 0 and out.count("unknown") >= 3
     assert "TTFT, ITL unknown: without ceiling/read/level:hbm/dev:cuda0: not reached" in out
-    assert "assay run --device cuda0 --suite memcpy --budget 120s --out FILE" in out
+    assert "assay run --device cuda0 --suite launch,matmul,memcpy --budget 10m --out FILE" in out
     assert command(*words, "--strict")[0] == 4
     row = json.loads(command(*words, "--format", "json")[1])["rows"][0]
     assert row["itl"]["value"] is None and row["itl"]["reason"] and row["throughput"]["value"] is None
@@ -303,8 +304,16 @@ def test_memory_limits_without_the_matrix_rate_only_where_f32_would_do(size, gpu
     row = size("--model", "llama-8b", "--context", 512, document=without)
     assert row["itl"]["limited_by"] == "memory hbm"
     assert row["ttft"]["value"] is None and "tensor/type:bf16" in row["ttft"]["reason"]
-    assert "--suite matmul" in row["to_measure"]
+    assert "--suite launch,matmul,memcpy" in row["to_measure"]
     assert size("--model", "llama-8b", "--context", 512, "--batch", 64, document=without)["itl"]["value"] is None
+
+
+def test_f16_stands_in_the_standard_plan(size):
+    row = size("--model", "llama-1b", "--context", 64, "--type", "f16")
+    assert (
+        row["to_measure"]
+        == "assay run --device cuda0 --suite launch,matmul,memcpy --profile standard --budget 10m --out FILE"
+    )
 
 
 def test_launches_need_their_ceiling_unless_there_are_none(size, gpu):
@@ -453,6 +462,16 @@ def test_one_row_a_device_and_machine(command, gpu, save):
     assert rows[0]["memory"]["device_bytes"] == 32e9
     table = command(*words, *paths, "--format", "markdown")[1]
     assert table.count("\n| ") == 2 * (2 + 3) and "TTFT" in table
+
+
+def test_the_host_computes_in_f32(gpu):
+    result = from_document("x", gpu)
+    cpu, cuda = (
+        memory(plan("llama-15m", context=64, prompt=64), Machine(result, d)) for d in gpu["context"]["devices"]
+    )
+    wide = 2 * 288 + 4 * 288 + 3 * 768
+    assert cpu.activations == 64 * 4 * wide + 32_000 * 4
+    assert cuda.activations == 64 * 2 * (288 + wide) + 32_000 * 4
 
 
 def test_container_limit_counts(gpu):

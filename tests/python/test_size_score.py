@@ -21,7 +21,7 @@ def predicted() -> dict:
     model = named(MODEL)
     weights = 2 * model.parameters
     kv = BATCH * (CONTEXT + 1) * model.kv_bytes("bf16")
-    rows = BATCH * (2048 * 6 + 3 * 8192 * 2 + 128_256 * 4)
+    rows = BATCH * (2048 * 6 + (2 * 2048 + 2 * 512 + 3 * 8192) * 2 + 128_256 * 4)
     norms_and_head = 2 * (model.parameters - 2048)  # the final norm is not counted as read
     step = (norms_and_head + kv) / 3e12 * 1e9 + 16 * 5 / 1.2e6 * 1e9
     return {"weights_bytes": weights, "kv_bytes": kv, "peak_bytes": weights + kv + rows, "time": step}
@@ -120,7 +120,10 @@ def test_an_absent_ceiling_is_unknown_not_missed(measured, score):
     code, found = score(document, "--strict")
     itl = figures(found)["ITL"]
     assert code == 4 and itl["outcome"] == "unknown" and itl["predicted"] is None and itl["error"] is None
-    assert "read/level:hbm" in itl["reason"] and "assay run --device cuda0 --suite memcpy" in itl["reason"]
+    assert (
+        "read/level:hbm" in itl["reason"]
+        and "assay run --device cuda0 --suite inference,launch,matmul,memcpy" in itl["reason"]
+    )
 
 
 def test_what_cannot_be_scored_is_named(measured, score):
@@ -154,3 +157,14 @@ def test_table_and_markdown(measured, command, save):
     assert len(rows) == 4 and len({line.index("%") for line in rows}) <= 2
     code, out, _ = command("size", "--score", "--format", "markdown", path)
     assert code == 0 and out.count("\n| ") == 2 + 4
+
+
+def test_cold_cases_stream_from_memory(measured, score):
+    """The whole tiny model would fit the L2 cache."""
+    document = measured(model="llama-15m", cache="cold", batch=1, context=7)
+    model = named("llama-15m")
+    streamed = 2 * (model.parameters - 288) + 8 * model.kv_bytes("bf16")
+    cold = figures(score(document)[1])["ITL"]["predicted"]["value"]
+    assert cold == pytest.approx(streamed / 3e12 * 1e9 + 6 * 5 / 1.2e6 * 1e9)
+    document["cases"][-1]["parameters"]["cache"] = "warm"
+    assert figures(score(document)[1])["ITL"]["predicted"]["value"] < cold
