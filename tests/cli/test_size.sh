@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # assay size by the command itself: it finds the models in the binary that called it.
+# shellcheck disable=SC2016 # jq has its own $list
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
