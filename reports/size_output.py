@@ -14,8 +14,8 @@ from .units import NONE, decimal, percent, quantity, significant
 SCHEMA = "assay.size/1"
 UNKNOWN = "unknown"
 MEMORY_HEAD = ("device", "weights", "KV cache", "activations", "total", "usable", "fits", "sequences at most")
-TIME_HEAD = ("device", "TTFT", "95%", "ITL", "95%", "tokens/s", "limited by")
-FORWARD_HEAD = ("device", "forward", "95%", "sequences/s", "limited by")
+TIME_HEAD = ("device", "TTFT", "interval", "ITL", "interval", "tokens/s", "limited by")
+FORWARD_HEAD = ("device", "forward", "interval", "sequences/s", "limited by")
 
 
 def _time(time: Time) -> str:
@@ -190,6 +190,7 @@ def _prediction_json(p: Prediction, result) -> dict:
         "path": str(result.path),
         "machine": machine_name(result),
         "date": result.context["date"],
+        "confidence": result.plan["confidence"],
         "device": p.machine.name,
         "model": p.machine.model,
         "memory": {
