@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct json_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -189,6 +191,9 @@ typedef struct as_registry {
      * 0 if none. `cold`: the case runs on a cold cache. */
     int (*ceilings_for)(const as_bound *b, const as_work *w, const as_params *p, const as_device *d, bool cold,
                         as_ceiling_ref out[AS_MAX_CEILING_REFS]);
+    /* Further keys of what `list --json` prints and results hold as plan.catalogue. New object, NULL where memory is
+     * short; a key of the harness's own wins. NULL: none. */
+    struct json_t *(*catalogue)(void);
 } as_registry;
 
 /* The whole command: parses argv, runs, returns the exit code. */

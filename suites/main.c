@@ -35,6 +35,7 @@ static const as_registry registry = {
     .absent = absent,
     .ceilings = &as_ceiling_suite,
     .ceilings_for = as_ceilings_for,
+    .catalogue = as_suites_catalogue,
 };
 
 int main(int argc, char **argv) { return as_main(argc, argv, &registry); }

@@ -2,8 +2,10 @@
  * the quick plan keeps its limits; formulas; and which ceiling serves which case. */
 #include "kernels/ceiling/ceiling.h"
 #include "kernels/ceiling/levels.h"
+#include "kernels/inference/model.h"
 #include "suites/suites.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -447,6 +449,34 @@ static void ceiling_sizes_follow_the_rules(void **state) {
     assert_true(w.bound[0].amount == 512 && w.expected_count == 512);
 }
 
+/* `assay size` reads the shapes from here: every key of each model, and the counts that their makers publish. */
+static void catalogue_holds_the_models(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *name;
+        json_int_t parameters;
+    } published[] = {
+        {"llama-1b", 1235814400}, {"llama-8b", 8030261248}, {"llama-70b", 70553706496}, {"mixtral-8x7b", 46702792704}};
+    json_t *catalogue = as_suites_catalogue();
+    const json_t *models = json_object_get(catalogue, "models");
+    size_t at = 0;
+    for (const as_model *m = as_models; m->name; m++, at++) {
+        const json_t *j = json_array_get(models, at);
+        assert_int_equal(json_object_size(j), 14);
+        assert_string_equal(json_string_value(json_object_get(j, "name")), m->name);
+        assert_string_equal(json_string_value(json_object_get(j, "family")),
+                            m->family == AS_DECODER ? "decoder" : "encoder");
+        assert_int_equal(json_integer_value(json_object_get(j, "kv_heads")), m->kv_heads);
+        assert_int_equal(json_is_true(json_object_get(j, "tied")), m->tied);
+        assert_int_equal(json_integer_value(json_object_get(j, "experts_per_token")), m->experts_per_token);
+        for (size_t i = 0; i < sizeof published / sizeof *published; i++)
+            if (strcmp(m->name, published[i].name) == 0)
+                assert_int_equal(json_integer_value(json_object_get(j, "parameters")), published[i].parameters);
+    }
+    assert_int_equal(json_array_size(models), at);
+    json_decref(catalogue);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(points_name_variants_that_exist),
@@ -459,6 +489,7 @@ int main(void) {
         cmocka_unit_test(bounds_name_their_ceilings),
         cmocka_unit_test(every_bound_finds_its_resource),
         cmocka_unit_test(ceiling_sizes_follow_the_rules),
+        cmocka_unit_test(catalogue_holds_the_models),
     };
     return cmocka_run_group_tests(tests, read_tables, free_tables);
 }

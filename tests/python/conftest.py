@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from reports.__main__ import main
 from reports.readers import read_side
 
 import launches
+import sizing
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests" / "fixtures" / "results"
@@ -27,6 +29,28 @@ def _gpu_document():
 def document(_gpu_document):
     """A fresh copy of a whole valid result, for tests that break it."""
     return copy.deepcopy(_gpu_document)
+
+
+@pytest.fixture
+def gpu(document):
+    """A whole result with the ceilings of device cuda0 that `assay size` divides by, in round numbers."""
+    for resource, variant, axes, rate in (
+        ("memory", "read", {"level": "hbm"}, 3e12),
+        ("flops.bf16", "tensor", {"type": "bf16"}, 8e14),
+        ("flops.e4m3", "tensor", {"type": "e4m3"}, 16e14),
+        ("launch", "launch", {}, 1.2e6),
+    ):
+        sizing.add_ceiling(document, "cuda0", resource, variant, axes, rate)
+    return document
+
+
+@pytest.fixture
+def lists_models(monkeypatch, tmp_path):
+    """A command that knows the models: what `assay size` asks where a result is older than its table of them."""
+    path = tmp_path / "assay-models"
+    path.write_text(f"#!{sys.executable}\nprint(open({str(sizing.FIXTURE)!r}).read())\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("ASSAY_COMMAND", str(path))
 
 
 @pytest.fixture
