@@ -90,6 +90,10 @@ static as_status check_words(const as_params *p, const as_variant *v, const rule
         return as_fail(e, AS_EUSAGE, "memcpy/%s: dir is %s on %s", v->name, r->dirs, v->on);
     if (strcmp(memory, "mapped") == 0)
         return as_fail(e, AS_EUSAGE, "memcpy: pinned memory is mapped: variant kernel copies it in place");
+    if (strcmp(memory, "managed") == 0)
+        return as_fail(e, AS_EUSAGE,
+                       "memcpy: managed memory has variants of its own: managed_fault, managed_prefetch, "
+                       "managed_advise");
     if (r->memories && !listed(r->memories, memory))
         return as_fail(e, AS_EUSAGE, "memcpy/%s: memory is %s, not '%s'", v->name, r->memories, memory);
     if (strcmp(dir, "d2d") == 0 && strcmp(memory, "pinned") != 0)

@@ -73,6 +73,7 @@ static void senseless_parameters_are_usage_errors(void **state) {
         const as_device *d;
     } bad[] = {
         {"async", "bytes=8;dir=h2d;memory=mapped", &cuda},
+        {"async", "bytes=8;dir=h2d;memory=managed", &cuda},
         {"async", "bytes=8;dir=d2d;memory=registered", &cuda},
         {"async", "bytes=8;dir=h2d;pieces=2", &cuda},
         {"async", "bytes=8;dir=h2d;node=far;memory=pageable", &cuda},

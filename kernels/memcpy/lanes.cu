@@ -237,6 +237,7 @@ static as_status gather(const as_lanes *s, void *output, as_error *e) {
         j++;
         if (l->dst == output || end == at)
             continue;
+        AS_CUDA(e, cudaSetDevice(l->ordinal));
         AS_CUDA(e, cudaMemcpyAsync((char *)output + at, (const char *)l->dst + at, (size_t)(end - at),
                                    cudaMemcpyDefault, l->stream));
         AS_CUDA(e, cudaStreamSynchronize(l->stream));

@@ -116,8 +116,9 @@ as_status as_memcpy_reference(const as_reference *r, as_error *e);
 
 /* ---- node.c: memory of another NUMA node ---- */
 
-/* Moves the pages of [p, p + bytes) to the node that is farthest from the placement's (NULL: the caller's), and reads
- * back that they are there. AS_EABSENT on a machine with one node; AS_EENV where the pages do not move. */
+/* Moves the pages of [p, p + bytes), at least one byte, to the node that is farthest from the placement's (NULL: the
+ * caller's), and reads back that they are there. AS_EABSENT with the reason on a machine with one node, and where the
+ * pages may not be moved. */
 as_status as_memcpy_move_far(void *p, size_t bytes, const as_placement *place, as_error *e) AS_MUST_CHECK;
 
 /* ---- request.c: the host's half of a request ---- */
