@@ -30,8 +30,9 @@ static const as_variant variants[] = {
     {.name = NULL},
 };
 
-/* Sizes in bytes: 4096 = 4 KiB, 65536, 1048576 = 1 MiB, 16777216, 67108864, 536870912 = 512 MiB, 1073741824 = 1 GiB on a
- * GPU; on the cpu one for each cache level that is common and two beyond. 602112: a ResNet-50 input, 224 x 224 x 3 x 4. */
+/* Sizes in bytes: 4096 = 4 KiB, 65536, 1048576 = 1 MiB, 16777216, 67108864, 536870912 = 512 MiB, 1073741824 = 1 GiB on
+ * a GPU; on the cpu one for each cache level that is common and two beyond. 602112: a ResNet-50 input, 224 x 224 x 3 x
+ * 4 bytes. */
 #define PAIR "libc,nt"
 #define VECTORS "rep_movsb,avx2,avx512"
 #define REQUESTS "request_copy,request_straight,request_register,request_mapped"

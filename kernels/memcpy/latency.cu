@@ -2,7 +2,7 @@
  * 128 bytes a step, so that each load waits for the one before. The multiprocessors take turns, one an operation.
  *
  * Predicted: a round trip over PCIe, about a microsecond; over NVLink several hundred nanoseconds. Nothing of host
- * memory stays in the GPU's caches between two steps; the set is 2 MiB and each line is visited once in 16,384 steps. */
+ * memory stays in the GPU's caches between two steps; the set is 2 MiB, each line is visited once in 16,384 steps. */
 #include "memcpy.h"
 
 #include "../cuda/check.h"

@@ -6,8 +6,8 @@
  *   managed_advise    read mostly: after the first time both sides keep a copy, and nothing moves
  *
  * Predicted: fault well below the link's rate, prefetch near it, advise at the rate of device memory. The series
- * host_read and device_read hold the two halves of an operation. Each variant has a buffer of its own: advice stays with
- * the pages. */
+ * host_read and device_read hold the two halves of an operation. Each variant has a buffer of its own: advice stays
+ * with the pages. */
 #include "memcpy.h"
 
 #include "../cuda/check.h"

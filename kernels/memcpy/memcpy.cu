@@ -4,9 +4,9 @@
  *           Pageable memory goes through the driver's pinned staging buffers: predicted well under half of pinned.
  *   async   cudaMemcpyAsync on a stream, device clock: the copy engine without the call's latency.
  *           node:far puts the host side on the farthest NUMA node, page-locked there.
- *   kernel  a copy by the multiprocessors: 16-byte loads, four in flight for each thread. Inside the device predicted as
- *           fast as async for large sizes, faster for small ones in a graph. Over the link it reads or writes mapped host
- *           memory in place, in requests smaller than the copy engine's: predicted 5 to 10% slower.
+ *   kernel  a copy by the multiprocessors: 16-byte loads, four in flight for each thread. Inside the device predicted
+ *           as fast as async for large sizes, faster for small ones in a graph. Over the link it reads or writes mapped
+ *           host memory in place, in requests smaller than the copy engine's: predicted 5 to 10% slower.
  *
  * Bytes: over the link n ("copied once"); inside device memory n read and n written, 2 n. No flops. */
 #include "memcpy.h"

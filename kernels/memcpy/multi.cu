@@ -1,5 +1,5 @@
-/* Copies that share links or devices, after nvbandwidth's cases: which lanes each variant has. Lane 0 is measured on the
- * case's own device. Axis by: ce copies by the copy engines, sm by kernels (both directions of a link in one kernel).
+/* Copies that share links or devices, after nvbandwidth's cases: which lanes each variant has. Lane 0 is measured on
+ * the case's own device. Axis by: ce copies by the copy engines, sm by kernels (both directions of a link in one kernel).
  *
  *   bidirectional        lane 0 and the other direction as traffic; predicted 85 to 95% of one direction alone
  *   all                  lane 0 and the same direction on every other GPU as traffic; alone it is a plain copy
@@ -89,8 +89,8 @@ static as_status plan_all_bidirectional(const job *j, as_error *e) {
     return AS_OK;
 }
 
-/* A measured lane run by `ordinal`: from this device to `peer` (d2p) or back. Its peer's side is a buffer of its own; its
- * side on this device is the operand where it may be, else another one. */
+/* A measured lane run by `ordinal`: from this device to `peer` (d2p) or back. Its peer's side is a buffer of its own;
+ * its side on this device is the operand where it may be, else another one. */
 static as_status peer_lane(const job *j, int ordinal, int peer, as_memcpy_dir dir, bool own_output, as_error *e) {
     const void *source = j->call->operand[0];
     void *there, *here = j->call->operand[1];

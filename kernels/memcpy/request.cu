@@ -1,7 +1,7 @@
-/* A request's body on its way to the device: it waits in a pipe, as bytes wait in a socket. The time runs from the first
- * read() until the device has the bytes; request.c is the host's half alone.
+/* A request's body on its way to the device: it waits in a pipe, as bytes wait in a socket. The time runs from the
+ * first read() until the device has the bytes; request.c is the host's half alone.
  *
- *   request_copy      read() into a buffer, copied on to pinned memory, sent. `copies` CPU copies, read()'s own included
+ *   request_copy      read() into a buffer, copied on to pinned memory, sent. `copies` copies by the CPU, read()'s included
  *   request_straight  read() into pinned memory, sent from there: one CPU copy
  *   request_register  read() into ordinary memory, which is registered, sent and given back for each request: predicted
  *                     to lose, as locking costs more than copying a body of this size

@@ -5,7 +5,7 @@
  *                     (link + use) / use as the uses grow
  *   overlap           a copy on one stream beside a kernel of the same length on another, after both were timed alone:
  *                     hidden = (copy + kernel - both) / the shorter of the two, 1000 permille when nothing of it shows.
- *                     `issue` is the host time inside cudaMemcpyAsync: from pageable memory it lasts as long as the copy */
+ *                     `issue` is the host time inside cudaMemcpyAsync: from pageable memory nearly the copy's */
 #include "memcpy.h"
 
 #include "../cuda/check.h"

@@ -260,7 +260,7 @@ static void test_overlap(void **state) {
     }
 }
 
-/* Traffic the other way cannot make a copy faster, and a stream that starts behind a latch is timed without its wait. */
+/* Traffic the other way cannot make a copy faster, and a stream that starts behind a latch is timed without it. */
 static void test_times_are_plausible(void **state) {
     (void)state;
     double ns[2] = {INFINITY, INFINITY};
