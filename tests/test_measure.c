@@ -140,7 +140,7 @@ static as_status tells_its_time(const as_call *call, as_error *e) {
     while (as_now_ns() < until)
         ;
     if (call->own_ns)
-        *call->own_ns = 1000.0 * fake_calls;
+        *call->own_ns = 1000.0 * (fake_calls % 7 + 1);
     return AS_OK;
 }
 
@@ -163,7 +163,7 @@ static void a_variant_with_a_clock_of_its_own_is_believed(void **unused) {
     const as_round *r = round_of(&b, 10, 1);
     assert_int_equal(fake_calls - before, 10);
     for (int i = 0; i < 10; i++) {
-        assert_int_equal(r->time_ns[i], 1000 * (before + i + 1));
+        assert_int_equal(r->time_ns[i], 1000 * ((before + i + 1) % 7 + 1));
         assert_true(r->host_ns[i] >= 50000);
     }
     assert_string_equal(r->suspicion, "");
