@@ -266,7 +266,7 @@ static double predict(const as_params *p, const as_variant *v, const rule *r, do
         return once + 2000.0 * (double)as_params_int(p, "pieces");
     if (strcmp(v->name, "overlap") == 0)
         return 3 * once;
-    return r->axes & BY ? 50e3 + 3 * bytes / 50 : once;
+    return r->axes & BY ? 50e3 + 4 * bytes / 50 : once;
 }
 
 as_status as_memcpy_describe(const as_params *p, const as_variant *v, const as_device *d, as_work *w, as_error *e) {
