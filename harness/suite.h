@@ -89,6 +89,7 @@ typedef struct as_call {
                                   NULL when timed: then the empty kernel itself runs */
     double *extra;             /* values of the variant's extra series, filled by run or, on a device, by its kernels
                                   (page-locked memory); of one operation: batch is then 1 */
+    double *own_ns;            /* AS_OWN_CLOCK: run stores the time of the operation here; NULL where nobody asks */
 } as_call;
 
 /* Runs one operation: on cpu to completion, on a device issued to call->stream. No allocation, no I/O. */
@@ -106,6 +107,9 @@ typedef enum as_variant_flags {
     AS_SINGLE = 4,        /* one operation a sample (it cannot be batched) */
     AS_CAPTURE = 8,       /* device variant whose batch may be captured in a graph, so that short kernels are
                              not measured through the launch queue */
+    AS_OWN_CLOCK = 16, /* run() times the part that counts by itself, stores it in *call->own_ns and has finished when
+                             it returns: several streams or devices at once, or a preparation between two operations.
+                             One operation a sample */
 } as_variant_flags;
 
 typedef struct as_variant {

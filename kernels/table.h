@@ -4,6 +4,7 @@
  *
  *   AS_<OP>_<KIND>          as_<op>_<variant>_<kind>                       the run hook alone
  *   AS_<OP>_<KIND>_STATE    the same and ..._prepare_<kind>, ..._finish_<kind>
+ *   AS_<OP>_CPU_AVAILABLE   the run hook and ..._available_cpu: AS_EABSENT where the machine lacks what it needs
  *   AS_<OP>_<KIND>_LIBRARY  the same and ..._available_<kind>: AS_EABSENT where the machine lacks what it needs
  *
  * Rows with extra series end in them: X(operation, variant, flags, summary, {"name", "unit", false}, ...):
@@ -22,8 +23,13 @@
     AS_STATE_PROTOTYPE(kind, op, variant)                                                                              \
     as_status as_##op##_##variant##_available_##kind(as_device *device, as_error *e);
 
+#define AS_AVAILABLE_PROTOTYPE(kind, op, variant)                                                                      \
+    AS_RUN_PROTOTYPE(kind, op, variant)                                                                                \
+    as_status as_##op##_##variant##_available_##kind(as_device *device, as_error *e);
+
 #define AS_PROTOTYPE_CPU(op, variant, ...) AS_RUN_PROTOTYPE(cpu, op, variant)
 #define AS_PROTOTYPE_CPU_STATE(op, variant, ...) AS_STATE_PROTOTYPE(cpu, op, variant)
+#define AS_PROTOTYPE_CPU_AVAILABLE(op, variant, ...) AS_AVAILABLE_PROTOTYPE(cpu, op, variant)
 #define AS_PROTOTYPE_CUDA(op, variant, ...) AS_RUN_PROTOTYPE(cuda, op, variant)
 #define AS_PROTOTYPE_CUDA_STATE(op, variant, ...) AS_STATE_PROTOTYPE(cuda, op, variant)
 #define AS_PROTOTYPE_CUDA_LIBRARY(op, variant, ...) AS_LIBRARY_PROTOTYPE(cuda, op, variant)
@@ -39,6 +45,8 @@
 
 #define AS_ROW_CPU(op, variant, flags, summary) {AS_RUN_ROW(cpu, op, variant, flags, summary)},
 #define AS_ROW_CPU_STATE(op, variant, flags, summary) {AS_STATE_ROW(cpu, op, variant, flags, summary)},
+#define AS_ROW_CPU_AVAILABLE(op, variant, flag, text)                                                                  \
+    {AS_RUN_ROW(cpu, op, variant, flag, text), .available = as_##op##_##variant##_available_cpu},
 #define AS_ROW_CUDA(op, variant, flags, summary) {AS_RUN_ROW(cuda, op, variant, flags, summary)},
 #define AS_ROW_CUDA_STATE(op, variant, flags, summary) {AS_STATE_ROW(cuda, op, variant, flags, summary)},
 #define AS_ROW_CUDA_LIBRARY(op, variant, flags, summary) {AS_LIBRARY_ROW(cuda, op, variant, flags, summary)},

@@ -32,6 +32,10 @@ class Illegal(Exception):
         self.field = name
 
 
+class Unknown(Illegal):
+    """A variant or an axis that the catalogue does not have: misspelt, or newer than the command of the result."""
+
+
 @dataclass(frozen=True)
 class Source:
     """A result with its raw document, which holds the samples."""
@@ -115,19 +119,19 @@ def check_selection(selection: dict, catalogue: dict) -> None:
     if kind not in known:
         raise Illegal(f"there is no kind of device {kind!r}: {', '.join(sorted(known))}", "device")
     axes = {axis["name"]: axis for axis in suite["axes"]}
+    variants = [v["name"] for v in suite["variants"] if v["device"] == kind]
+    if variants and variant not in variants:
+        raise Unknown(f"{suite['name']} has no variant {variant!r} on {kind}: {', '.join(variants)}", "variant")
     for name, value in selection.items():
         if name not in FIELDS:
             _check_axis(suite["name"], axes, name, value)
-    variants = [v["name"] for v in suite["variants"] if v["device"] == kind]
     if not variants:
         raise Untestable(f"the command that made the result offers suite {suite['name']} on no {kind}")
-    if variant not in variants:
-        raise Illegal(f"{suite['name']} has no variant {variant!r} on {kind}: {', '.join(variants)}", "variant")
 
 
 def _check_axis(suite: str, axes: dict, name: str, value) -> None:
     if name not in axes:
-        raise Illegal(f"{suite} has no axis {name!r}: {', '.join(axes)}", name)
+        raise Unknown(f"{suite} has no axis {name!r}: {', '.join(axes)}", name)
     whole = str(axes[name].get("default", "")).isdigit()
     named = axes[name].get("unit") == "threads" and value == "all"
     if whole and not named and (not isinstance(value, int) or isinstance(value, bool) or value < 0):

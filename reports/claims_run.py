@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .claims_file import Claim
 from .claims_language import walk
-from .claims_measured import Untestable, check_selection, full_parameters, suite_entry
+from .claims_measured import Unknown, Untestable, check_selection, full_parameters, suite_entry
 from .errors import EnvironmentProblem, InputProblem
 
 PROFILES = ("quick", "standard", "publish")
@@ -53,7 +53,7 @@ def needed_ids(claim: Claim, offered: dict, listed: list) -> tuple:
         for selection in claim.selections(variables).values():
             try:
                 check_selection(selection, offered)
-            except Untestable as reason:
+            except (Unknown, Untestable) as reason:
                 missing.append(str(reason))
                 continue
             pattern = _id_pattern(selection, suite_entry(offered, selection["suite"]))

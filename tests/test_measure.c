@@ -1,5 +1,6 @@
 /* Batches, rotation of cold copies, graphs, clocks: with a device whose clock the test sets. */
 #include "measure.h"
+#include "process.h"
 #include "support/fake_suite.h"
 
 #include <setjmp.h>
@@ -129,6 +130,50 @@ static void a_single_operation_is_never_batched(void **unused) {
     assert_int_equal(fake_calls - before, 20);
     for (int i = 0; i < 20; i++) /* the variant's own series: one value a sample, in order */
         assert_true(r->extra[0][i] == 1000.0 * (before + i + 1));
+    as_bench_release(&b, &shop);
+}
+
+static as_status tells_its_time(const as_call *call, as_error *e) {
+    (void)e;
+    fake_calls++;
+    const int64_t until = as_now_ns() + 50000; /* most of an operation does not count */
+    while (as_now_ns() < until)
+        ;
+    if (call->own_ns)
+        *call->own_ns = 1000.0 * (fake_calls % 7 + 1);
+    return AS_OK;
+}
+
+static as_status tells_nothing(const as_call *call, as_error *e) {
+    (void)call, (void)e;
+    return AS_OK;
+}
+
+static void a_variant_with_a_clock_of_its_own_is_believed(void **unused) {
+    (void)unused;
+    const as_variant own = {
+        .name = "own", .on = shop.device.driver->kind, .flags = AS_OWN_CLOCK, .run = tells_its_time};
+    const as_variant silent = {.name = "silent", .on = own.on, .flags = AS_OWN_CLOCK, .run = tells_nothing};
+    as_bench b;
+    prepare_variant(&b, &own, 1);
+    const as_warmup w = warm_up(&b, 0);
+    assert_int_equal(w.batch, 1);
+    assert_true(w.op_ns >= 50000); /* what a round takes, not what counts */
+    const int before = fake_calls;
+    const as_round *r = round_of(&b, 10, 1);
+    assert_int_equal(fake_calls - before, 10);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(r->time_ns[i], 1000 * ((before + i + 1) % 7 + 1));
+        assert_true(r->host_ns[i] >= 50000);
+    }
+    assert_string_equal(r->suspicion, "");
+    assert_true(fabs(r->row.real_time_ns * (double)r->row.iterations - sum(r->time_ns, 10)) < 100);
+    as_bench_release(&b, &shop);
+
+    prepare_variant(&b, &silent, 1);
+    taken.samples = taken.batch = 1;
+    assert_int_equal(as_measure_round(&b, &shop, &taken, &error), AS_EFAIL);
+    assert_non_null(strstr(error.message, "silent"));
     as_bench_release(&b, &shop);
 }
 
@@ -331,6 +376,8 @@ int main(void) {
         ON(fake, a_given_batch_is_kept),
         ON(cpu, the_host_clock_batches_too),
         ON(cpu, a_single_operation_is_never_batched),
+        ON(cpu, a_variant_with_a_clock_of_its_own_is_believed),
+        ON(fake, a_variant_with_a_clock_of_its_own_is_believed),
         ON(cpu, the_clock_costs_something),
         ON(cpu, cold_cases_visit_all_copies_in_turn),
         ON(cpu, the_check_after_timing_reaches_every_copy),

@@ -294,7 +294,7 @@ static void senseless_parameters_are_usage_errors(void **state) {
         {&as_memcpy_suite, "libc", "bytes=8;memory=pageable", &cpu},
         {&as_memcpy_suite, "async", "bytes=8", &cuda},
         {&as_memcpy_suite, "async", "bytes=8;dir=h2d;memory=soft", &cuda},
-        {&as_memcpy_suite, "kernel", "bytes=8;dir=h2d", &cuda},
+        {&as_memcpy_suite, "kernel", "bytes=8;dir=h2h", &cuda},
         {&as_launch_suite, "direct", "chain=0", &cpu},
         {&as_launch_suite, "direct", "chain=100001", &cpu},
         {&as_launch_suite, "direct", "threads=2", &cpu},
