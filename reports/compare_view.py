@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import labels
 from . import series as pick
-from .units import NONE, interval, percent, quantity, significant
+from .units import NONE, interval, quantity, significant
 
 
 def rows(results: list, t) -> list:
@@ -47,7 +47,7 @@ def _row(found: list, results: list, t) -> dict:
                 {
                     "value": quantity(value.value, value.unit),
                     "ratio": ratio,
-                    "note": f"{interval(value)} · {percent(case.fraction)}",
+                    "note": f"{interval(value)} · {labels.share(case)}",
                 }
             )
     return {"suite": first.suite, "kind": first.kind, "variant": first.variant, "parameters": text, "cells": cells}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from . import labels
-from .load import Case, Result
+from .load import Case, Metric, Result
 
 # What a suite is about. A suite that is not listed is drawn by time.
 SUITE_METRIC = {"matmul": "flop_rate", "memcpy": "bandwidth", "launch": "time_per_item"}
@@ -16,9 +16,12 @@ MOST_CEILINGS = 3
 
 @dataclass
 class Line:
+    """Cases of one label in the order of x, and of each the metric that is drawn."""
+
     label: str
     x: list = field(default_factory=list)
     cases: list = field(default_factory=list)
+    values: list = field(default_factory=list)
 
 
 @dataclass
@@ -33,12 +36,17 @@ class Panel:
     unit: str
     lines: list
     ceilings: list  # (label, value in the metric's unit), highest first
+    what: str = ""  # stands over the panel in place of the part or the metric
+    marks: list = field(default_factory=list)  # (label, x): capacities
+
+
+def best(metric: Metric) -> float:
+    """Sort key: higher is better for every metric."""
+    return -metric.value if metric.unit in ("ns", "cycles") else metric.value
 
 
 def best_by(case: Case, metric: str) -> float:
-    """Sort key: higher is better for every metric."""
-    value = case.metrics[metric].value
-    return -value if case.metrics[metric].unit == "ns" else value
+    return best(case.metrics[metric])
 
 
 def metric_of(suite: str, cases: list) -> str | None:
@@ -96,36 +104,35 @@ def panels(result: Result, suite: str, t) -> list:
 def _panel(result: Result, suite: str, device: str, cases: list, part: str, t) -> Panel | None:
     if suite == "matmul":
         cases = [c for c in cases if _square(c)]
-    axis, metric = x_axis(cases), "time" if part == "build" else metric_of(suite, cases)
-    cases = [c for c in cases if axis and labels.whole(c.parameters.get(axis))]
-    if metric is None or not cases:
+    metric = "time" if part == "build" else metric_of(suite, cases)
+    return None if metric is None else panel(result, device, cases, x_axis(cases), metric, t, part=part)
+
+
+def panel(result: Result, device: str, cases: list, axis: str | None, metric: str, t, part="", what="") -> Panel | None:
+    """The lines of a metric over an axis; None where nothing varies."""
+    cases = [c for c in cases if axis and labels.whole(c.parameters.get(axis)) and metric in c.metrics]
+    if not cases:
         return None
-    lines = _lines(cases, axis, metric, labels.defaults(result, suite), t)
-    drawn = [c for line in lines for c in line.cases]
-    return Panel(
-        device,
-        labels.device_model(result, device),
-        part,
-        axis,
-        metric,
-        drawn[0].metrics[metric].unit,
-        lines,
-        _ceilings(result, drawn, metric, t),
-    )
+    drawn = lines(cases, axis, lambda c: c.metrics[metric], labels.defaults(result, cases[0].suite), t)
+    unit = drawn[0].values[0].unit
+    held = _ceilings(result, [c for line in drawn for c in line.cases], metric, t)
+    return Panel(device, labels.device_model(result, device), part, axis, metric, unit, drawn, held, what)
 
 
-def _lines(cases: list, axis: str, metric: str, fallback: dict, t) -> list:
-    """Best line first. Points that make no line of their own stand in the table, where others do make lines."""
+def lines(cases: list, axis: str, value, fallback: dict, t, skip=()) -> list:
+    """Best line first; `value` gives a case's metric. Points that make no line of their own stand in the table, where
+    others do make lines."""
     names = varying(cases)
-    skip = {axis} | ({"m", "k"} if axis == "n" else set())
-    lines = {}
+    skip = {axis, *skip} | ({"m", "k"} if axis == "n" else set())
+    found = {}
     for case in sorted(cases, key=lambda c: c.parameters[axis]):
         label = labels.series_label(case, names, fallback, t, skip)
-        line = lines.setdefault(label, Line(label))
+        line = found.setdefault(label, Line(label))
         line.x.append(case.parameters[axis])
         line.cases.append(case)
-    long = [line for line in lines.values() if len(line.x) > 1]
-    return sorted(long or lines.values(), key=lambda line: -best_by(line.cases[-1], metric))
+        line.values.append(value(case))
+    long = [line for line in found.values() if len(set(line.x)) > 1]
+    return sorted(long or found.values(), key=lambda line: -best(line.values[-1]))
 
 
 def _ceilings(result: Result, cases: list, metric: str, t) -> list:
@@ -157,7 +164,7 @@ class Roofline:
     points: list  # (variant label, [(flops/byte, FLOP/s)])
 
 
-def rooflines(result: Result, t) -> list:
+def rooflines(result: Result, done: list, t) -> list:
     """One roofline for each device: highest measured rate of each memory level and of each arithmetic type."""
     out = []
     for device in [d["name"] for d in result.context["devices"]]:
@@ -170,11 +177,8 @@ def rooflines(result: Result, t) -> list:
                 group[label] = max(group.get(label, 0.0), ceiling.rate.value)
         cases = [
             c
-            for c in result.cases
-            if c.device == device
-            and c.done
-            and "flop_rate" in c.metrics
-            and c.work["bytes_read"] + c.work["bytes_written"] > 0
+            for c in done
+            if c.device == device and "flop_rate" in c.metrics and c.work["bytes_read"] + c.work["bytes_written"] > 0
         ]
         points = {}
         names = varying(cases) & {"threads"}

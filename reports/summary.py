@@ -105,6 +105,8 @@ def _best(result: Result, case: Case, metric: str, t) -> Best:
     else:
         key = "best_above" if case.fraction > 1.005 else "best_limited" if rate else "best_limited_unnamed"
     sentence = t(key, **words)
+    if case.ceiling_suspect and case.fraction is not None:
+        sentence += " " + t("best_ceiling_suspect")
     if case.validity != "valid":
         sentence += " " + t("best_suspect", state=t.or_raw("validity", case.validity), why="; ".join(case.reasons))
     return Best(case, metric, label, named, rate, sentence)
