@@ -35,27 +35,26 @@ def table(results: list, entries: list | None, t) -> dict | None:
     return {
         "groups": groups,
         "priced": entries is not None,
-        "prices": [_price(r, i, len(results), p, t) for i, (r, p) in enumerate(zip(results, prices, strict=True))]
-        if entries is not None
-        else [],
+        "machines": [
+            _machine(r, i, len(results), entries is not None, p, t)
+            for i, (r, p) in enumerate(zip(results, prices, strict=True))
+        ],
     }
 
 
 def _name(result: Result, index: int, count: int) -> str:
-    return labels.machine_name(result) if count == 1 else f"{labels.letter(index)}: {labels.machine_name(result)}"
+    """Several machines are named by letter; the list above the table says which is which."""
+    return labels.machine_name(result) if count == 1 else labels.letter(index)
 
 
-def _price(result: Result, index: int, count: int, price, t) -> str:
-    name = _name(result, index, count)
+def _machine(result: Result, index: int, count: int, priced: bool, price, t) -> str:
+    name = labels.machine_name(result) if count == 1 else f"{labels.letter(index)}: {labels.machine_name(result)}"
+    if not priced:
+        return name
     if price is None:
         return t("price_none", machine=name)
-    return t(
-        "price_entry",
-        machine=name,
-        price=f"{price.per_hour:g} {price.currency}",
-        source=price.source,
-        date=price.date.isoformat(),
-    )
+    money = f"{price.per_hour:g} {price.currency}"
+    return t("price_entry", machine=name, price=money, source=price.source, date=price.date.isoformat())
 
 
 def _title(case: Case, result: Result, t) -> str:
@@ -86,7 +85,7 @@ def _row(result: Result, index: int, count: int, what: tuple, kind: str, price, 
         "name": t({"decode": "what.itl", "prefill": "what.ttft"}.get(phase, "metric.time")),
         "time": quantity(time.value, "ns"),
         "time_interval": interval(time),
-        "percentiles": _percentiles(best, t),
+        "percentiles": _percentiles(best),
         "energy": _energy(best, made),
         "cost": _cost(rate, price),
         "state": state(best, t),
@@ -105,8 +104,8 @@ def _missing(result: Result, cases: list, kind: str, t) -> dict:
     return {"word": t("cell_absent"), "why": absent or ""}
 
 
-def _percentiles(case: Case, t) -> list:
-    """`P99 4.10 ms`, with the confidence that the samples support where it is below 95%."""
+def _percentiles(case: Case) -> list:
+    """`P99 4.10 ms (14%)`: with the confidence that the samples support where it is below 95%."""
     out = []
     for row in (case.statistics or {}).get("percentiles") or []:
         if not isinstance(row, dict) or not all(isinstance(row.get(k), (int, float)) for k in ("p", "ns")):
@@ -114,7 +113,7 @@ def _percentiles(case: Case, t) -> list:
         text = f"P{100 * row['p']:g} {quantity(float(row['ns']), 'ns', 3)}"
         sure = row.get("confidence")
         if isinstance(sure, (int, float)) and sure < SURE:
-            text += " " + t("percentile_confidence", percent=percent(sure))
+            text += f" ({percent(sure)})"
         out.append(text)
     return out
 

@@ -25,6 +25,7 @@ class Bar:
     text: str
     low: float | None = None
     high: float | None = None
+    paint: int | None = None  # index of its colour; None: that of its group
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def _draw(ax, panel: BarPanel, width: str) -> None:
             row += 1
         first = row
         for bar in group.bars:
-            _bar(ax, bar, row, low, color(index))
+            _bar(ax, bar, row, low, color(index if bar.paint is None else bar.paint))
             places.append(row)
             names.append(drawable(bar.label))
             row += 1

@@ -143,7 +143,8 @@ def draw_devices(result: Result, cases: list, t) -> Drawing | None:
 
 def _device_bar(device: str, case) -> Bar:
     made = inference.rate(case)
-    return Bar(f"{device}, {case.variant}", made.value, quantity(made.value, made.unit, 3), made.low, made.high)
+    text = quantity(made.value, made.unit, 3)
+    return Bar(f"{device}, {case.variant}", made.value, text, made.low, made.high, paint=int(case.kind == "cpu"))
 
 
 def _devices_finding(shared: dict, t) -> str:
