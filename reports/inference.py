@@ -13,7 +13,8 @@ from .series import Line
 SUITE = "inference"
 # Parameters of how, not of what: of these the fastest setting counts.
 HOW = ("threads",)
-PHASES = ("decode", "prefill", "forward", "generate")
+# Of each phase the parameters that always stand in a label: its lengths. The others only off their default.
+LENGTHS = {"decode": ("context",), "prefill": ("prompt",), "generate": ("prompt", "tokens")}
 
 
 def phase(case: Case) -> str:
@@ -26,16 +27,14 @@ def number(case: Case, name: str) -> int:
 
 def tokens(case: Case) -> tuple | None:
     """(how many, unit of the rate) one operation makes: tokens, or items of an encoder or CNN."""
+    if case.work["items"] > 0 and case.work.get("item") == "token":
+        return case.work["items"], "tokens_per_s"
     batch = max(1, number(case, "batch"))
     if phase(case) == "decode":
         return batch, "tokens_per_s"
     if phase(case) == "prefill" and number(case, "prompt"):
         return batch * number(case, "prompt"), "tokens_per_s"
-    if phase(case) == "forward":
-        return batch, "items_per_s"
-    if case.work["items"] > 0 and case.work.get("item") == "token":
-        return case.work["items"], "tokens_per_s"
-    return None
+    return (batch, "items_per_s") if phase(case) == "forward" else None
 
 
 def rate(case: Case) -> Metric | None:
@@ -53,6 +52,12 @@ def rate(case: Case) -> Metric | None:
 def workload(case: Case) -> tuple:
     """What is done, without rung and threads: the same on two machines is the same work."""
     return tuple((k, v) for k, v in case.parameters.items() if k not in HOW)
+
+
+def shown(case_parameters: dict, fallback: dict) -> list:
+    """Names of the parameters that a label tells, in the order of the axes, threads left out."""
+    always = ("model", "phase", "batch", "type", *LENGTHS.get(str(case_parameters.get("phase")), ()))
+    return [k for k, v in case_parameters.items() if k not in HOW and (k in always or str(v) != fallback.get(k))]
 
 
 def time_of(case: Case) -> float:

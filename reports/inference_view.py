@@ -59,12 +59,8 @@ def _machine(result: Result, index: int, count: int, priced: bool, price, t) -> 
 
 def _title(case: Case, result: Result, t) -> str:
     fallback = labels.defaults(result, case.suite)
-    shown = [
-        labels.parameter(k, v, t)
-        for k, v in inference.workload(case)
-        if k in ("model", "phase", "batch", "type") or str(v) != fallback.get(k)
-    ]
-    return ", ".join(shown)
+    named = dict(inference.workload(case))
+    return ", ".join(labels.parameter(k, named[k], t) for k in inference.shown(named, fallback))
 
 
 def _row(result: Result, index: int, count: int, what: tuple, kind: str, price, t) -> dict:
@@ -85,6 +81,8 @@ def _row(result: Result, index: int, count: int, what: tuple, kind: str, price, 
         "name": t({"decode": "what.itl", "prefill": "what.ttft"}.get(phase, "metric.time")),
         "time": quantity(time.value, "ns"),
         "time_interval": interval(time),
+        "inside": _inside(best, t),
+        "used": [f"{k.upper()} {percent(best.metrics[k].value)}" for k in ("mbu", "mfu") if k in best.metrics],
         "percentiles": _percentiles(best),
         "energy": _energy(best, made),
         "cost": _cost(rate, price),
@@ -102,6 +100,12 @@ def _missing(result: Result, cases: list, kind: str, t) -> dict:
         return {"word": word, "why": "; ".join(words)}
     absent = next((a["reason"] for a in result.context["absent"] if a["kind"] == kind), None)
     return {"word": t("cell_absent"), "why": absent or ""}
+
+
+def _inside(case: Case, t) -> list:
+    """TTFT and ITL within a generation, where the result has them."""
+    named = (("ttft_ns", "what.ttft"), ("itl_ns", "what.itl"))
+    return [f"{t(text)} {quantity(case.metrics[k].value, 'ns')}" for k, text in named if k in case.metrics]
 
 
 def _percentiles(case: Case) -> list:

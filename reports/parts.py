@@ -5,6 +5,7 @@ Of a phase and path that stands in several rows, those with a layer add up to th
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -33,10 +34,10 @@ class Breakdown:
     """What the parts close against, each of one operation."""
 
     series_ns: float  # end to end, without instrumentation
-    instrumented_ns: float
+    instrumented_ns: float  # end to end, with it: attributed + unattributed
     attributed_ns: float
     unattributed_ns: float
-    instrumentation_ns: float
+    instrumentation_ns: float  # instrumented - series
     operations: float
 
 
@@ -59,19 +60,18 @@ class Stage:
 
     @property
     def is_gap(self) -> bool:
-        return self.path == "gap" or self.path.startswith("gap.")
+        """`gap/norm`, `gap.norm`: the time before a kernel."""
+        return re.split(r"[./]", self.path)[0] == "gap"
 
 
 def stages(case_parts: list, operations: float) -> list:
-    """Stages in the order of the result. A path that is the parent of another (`layers.mlp` of `layers.mlp.down`) is
-    left out: its children hold its time. Percentiles stand where one row holds all layers."""
+    """Stages in the order of the result; parts do not overlap, so that they add up. Percentiles stand where one row
+    holds all layers."""
     rows = {}
     for part in case_parts:
         rows.setdefault((part.phase, part.where, part.path), []).append(part)
     out = []
-    for (phase, where, path), held in rows.items():
-        if any(p == phase and w == where and other.startswith(path + ".") for p, w, other in rows):
-            continue
+    for held in rows.values():
         whole = [p for p in held if p.layer is None]
         out.append(_stage(whole or held, operations))
     return out
@@ -134,7 +134,7 @@ def breakdown(reader, record: dict, where: str) -> Breakdown | None:
     where += ".breakdown"
     keys = ("series_ns", "instrumented_ns", "attributed_ns", "unattributed_ns", "instrumentation_ns", "operations")
     values = {key: float(reader.take(found, key, (int, float), where)) for key in keys}
-    for key in ("series_ns", "operations"):
+    for key in ("series_ns", "instrumented_ns", "operations"):
         if not values[key] > 0:
             reader.fail(f"{where}.{key} is {values[key]:g}, not above 0")
     return Breakdown(**values)

@@ -14,14 +14,14 @@ def breakdowns(result: Result, t) -> list:
 
 def _breakdown(case: Case, result: Result, t) -> dict:
     closes = case.breakdown
-    whole = closes.series_ns
+    whole = closes.instrumented_ns
     fallback = labels.defaults(result, case.suite)
     words = labels.parameters_text(case, fallback, t, ("model", "phase", "batch", "type"))
     return {
         "title": f"{case.device}: {case.variant}, {words}",
         "closes": t(
             "parts_close",
-            total=quantity(whole, "ns"),
+            total=quantity(closes.series_ns, "ns"),
             instrumented=quantity(closes.instrumented_ns, "ns"),
             attributed=percent(closes.attributed_ns / whole),
             rest=percent(closes.unattributed_ns / whole),
@@ -44,7 +44,7 @@ def _row(stage: Stage, whole: float, t) -> dict:
         "mean": quantity(stage.mean_ns, "ns"),
         "p50": quantity(stage.p50_ns, "ns", 3),
         "p99": quantity(stage.p99_ns, "ns", 3),
-        "bytes": NONE if stage.bytes is None else decimal(stage.bytes),
-        "flops": quantity(stage.flops, "flops"),
+        "bytes": decimal(stage.bytes) if stage.bytes else NONE,
+        "flops": quantity(stage.flops or None, "flops"),
         "floor": percent(stage.floor_share),
     }

@@ -13,7 +13,8 @@ from ..style import CEILING, INK, MUTED, NARROW, SIZES, SURFACE, drawable
 from .figure import color, text_inches, wrapped
 
 ROW = 0.235  # inches of one row of bars
-NAME, HEADING, SMALL = 9.5, 8.5, 8.0  # points: names of bars, titles of groups, figures beside the bars
+# Points: titles of panels, names of bars, titles of groups, figures beside the bars.
+TITLE, NAME, HEADING, SMALL = 10.5, 9.5, 8.5, 8.0
 
 
 @dataclass(frozen=True)
@@ -83,14 +84,18 @@ def bars_figure(panels: list, width: str):
 
 
 def _limits(panel: BarPanel, width: str) -> tuple:
-    """Ends of the axis: to the right of the longest bar its figure has room."""
-    ends = panel.ends or [1.0]
-    figures = max((text_inches(b.text, SMALL) for g in panel.groups for b in g.bars), default=0)
-    share = min(0.62, (figures + 0.15) / panel.room(width))
-    if not panel.log:
-        return 0.0, max(ends) / (1 - share)
-    low = min(ends) / 2
-    return low, low * math.exp(math.log(max(ends) / low) / (1 - share))
+    """Ends of the axis: each bar has room for its figures to the right of it."""
+    bars = [b for g in panel.groups for b in g.bars]
+    points = [x for b in bars if b.value is not None for x in (b.value, b.low, b.high) if x is not None and x > 0]
+    lines = [g.limit for g in panel.groups if g.limit] + ([panel.base] if panel.base else [])
+    low = min(points, default=1.0) / 2 if panel.log else 0.0
+    high = max([*points, *lines], default=1.0) * 1.02
+    for bar in bars:
+        end = max(x for x in (low, bar.value, bar.high) if x is not None)
+        left = 1 - min(0.75, (text_inches(bar.text, SMALL) + 0.15) / panel.room(width))  # share of the axis before it
+        needed = low * math.exp(math.log(end / low) / left) if panel.log else end / left
+        high = max(high, needed)
+    return low, high
 
 
 def _draw(ax, panel: BarPanel, width: str) -> None:
@@ -118,7 +123,7 @@ def _draw(ax, panel: BarPanel, width: str) -> None:
     ax.set_yticks(places, names)
     ax.tick_params(axis="y", length=0)
     ax.grid(False, axis="y")
-    ax.set_title(drawable(panel.title))
+    ax.set_title("\n".join(wrapped(drawable(panel.title), panel.room(width), TITLE)))
     ax.set_xlabel(drawable(panel.axis))
     _ticks(ax, panel, low, high, width)
 

@@ -11,7 +11,7 @@ from .bars import Bar, BarPanel, Group, bars_figure
 from .figure import Drawing
 from .lines import lines_figure
 
-SIZE = ("batch", "context", "prompt")
+SIZE = ("batch", "context", "prompt", "tokens")
 MOST_WORKLOADS = 12
 
 
@@ -24,7 +24,7 @@ def draw_rungs(result: Result, cases: list, t) -> Drawing | None:
     fallback = labels.defaults(result, inference.SUITE)
     panels, parts = {}, []
     for ladder in steps.ladders(result, cases, SIZE, inference.HOW, smallest=True):
-        words = [labels.parameter(k, v, t) for k, v in ladder.fixed.items() if _shown(k, v, fallback)]
+        words = [labels.parameter(k, ladder.fixed[k], t) for k in inference.shown(ladder.fixed, fallback)]
         base = ladder.base.metrics["time"].value
         if ladder.limit is None:
             title, whole = t("ladder_base", base=ladder.base.variant), 1.0
@@ -52,10 +52,6 @@ def draw_rungs(result: Result, cases: list, t) -> Drawing | None:
         return None
     drawn = [BarPanel(k, groups, t("axis.rungs"), "%", base=100.0) for k, groups in panels.items()]
     return Drawing(" ".join(parts), lambda width: bars_figure(drawn, width))
-
-
-def _shown(name: str, value, fallback: dict) -> bool:
-    return name in ("model", "type", "phase", "batch") or str(value) != fallback.get(name)
 
 
 def _rung_bar(rung: steps.Rung, whole: float) -> Bar:
@@ -134,7 +130,8 @@ def draw_devices(result: Result, cases: list, t) -> Drawing | None:
     fallback = labels.defaults(result, inference.SUITE)
     panels = {}
     for key in _kept(list(shared)):
-        title = ", ".join(labels.parameter(k, v, t) for k, v in key if _shown(k, v, fallback))
+        named = dict(key)
+        title = ", ".join(labels.parameter(k, named[k], t) for k in inference.shown(named, fallback))
         group = Group(title, [_device_bar(d, c) for d, c in shared[key].items()])
         panels.setdefault(inference.rate(next(iter(shared[key].values()))).unit, []).append(group)
     drawn = [BarPanel("", groups, t("rate." + unit), unit, log=True) for unit, groups in panels.items()]

@@ -50,7 +50,7 @@ def chosen(cases: list) -> list:
     settings the one with most rungs, of these the fastest rung."""
     groups = {}
     for case in cases:
-        if case.parts and case.breakdown:
+        if case.parts and case.breakdown and inference.phase(case) != "generate":  # that has the stages of two
             groups.setdefault((case.device, inference.phase(case)), []).append(case)
     out = []
     for group in groups.values():
@@ -84,16 +84,16 @@ def draw(result: Result, cases: list, t) -> Drawing | None:
 
 
 def _finding(case: Case, name: str, drawn: list, t) -> str:
-    whole = case.breakdown.series_ns
+    whole = case.breakdown.instrumented_ns
     longest = max((r for r in drawn if r.kind != "rest"), key=lambda r: r.ns)
     said = t(
         "finding_waterfall",
         name=name,
-        total=quantity(whole, "ns"),
+        total=quantity(case.breakdown.series_ns, "ns"),
         stage=longest.label,
         percent=percent(longest.ns / whole),
         rest=percent(case.breakdown.unattributed_ns / whole),
-        cost=percent(case.breakdown.instrumentation_ns / whole),
+        cost=percent(case.breakdown.instrumentation_ns / case.breakdown.series_ns),
     )
     sum_ns, stated = sum(r.ns for r in drawn if r.kind != "rest"), case.breakdown.attributed_ns
     if abs(sum_ns - stated) > 0.01 * whole:
@@ -150,7 +150,7 @@ def _draw(ax, name: str, closes, drawn: list, width: str, t) -> None:
         )
         if item.floor_share is not None:
             ax.barh(row, item.ns * item.floor_share, left=start, height=0.2, color=INK[0], zorder=3)
-        _label(ax, item, row, (start, end), closes.series_ns, room, t)
+        _label(ax, item, row, (start, end), closes.instrumented_ns, room, t)
         start = end
         ends.append(end)
     ax.axvline(closes.series_ns, color=CEILING[0], linewidth=1.2, linestyle=(0, (5, 2)), zorder=1.5)

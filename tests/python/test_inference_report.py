@@ -136,6 +136,26 @@ def test_table_shows_the_fastest_rung_of_each_machine(both, alone, price_file):
     assert "no price" in view["machines"][1]
 
 
+def test_utilisation_and_the_inside_of_a_generation():
+    document = model.suites_document(devices=[model.model.CPU])
+    case = next(c for c in document["cases"] if c["parameters"].get("context") == 2048)
+    case["parameters"] |= {"phase": "generate", "tokens": 32}
+    case["work"] |= {"items": 31.0, "item": "token"}
+    for name, unit, value in (
+        ("ttft_ns", "ns", 5e6),
+        ("itl_ns", "ns", 4e5),
+        ("mbu", "ratio", 0.85),
+        ("mfu", "ratio", 0.03),
+    ):
+        row = {"name": name, "unit": unit, "better": "lower", "value": value, "low": None, "high": None, "formula": "f"}
+        case["metrics"].append(row)
+    loaded = from_document("generate.json", document)
+    assert inference.tokens(next(c for c in loaded.cases if c.id == case["id"])) == (31.0, "tokens_per_s")
+    (row,) = _group(inference_view.table([loaded], None, EN), "generate", "prompt = 128, tokens = 32")["rows"]
+    assert row["inside"] == ["TTFT 5.000 ms", "ITL 400.0 µs"]
+    assert row["used"] == ["MBU 85.0%", "MFU 3.0%"]
+
+
 def test_missing_and_failed_cells_tell_the_reason(both, alone):
     view = inference_view.table([both, alone], None, EN)
     there = _group(view, "llama-large", "decode", "batch = 16", "(cuda)")["rows"][1]
@@ -220,11 +240,11 @@ def test_table_of_parts(both):
     found = parts_view.breakdowns(both, EN)
     assert len(found) == 13  # 5 rungs x 2 models on the GPU, 3 rungs on the CPU, at batch 1 and context 512
     one = next(b for b in found if b["title"].startswith("cuda0: fused") and "llama-large" in b["title"])
-    down = next(r for r in one["rows"] if r["path"] == "layers.mlp.down")
+    down = next(r for r in one["rows"] if r["path"] == "mlp/down")
     assert (down["share"], down["floor"], down["count"]) == ("12.0%", "91.0%", model.LAYERS * model.OPERATIONS)
-    rotary = next(r for r in one["rows"] if r["path"] == "layers.rotary")
+    rotary = next(r for r in one["rows"] if r["path"] == "rotary")
     assert rotary["floor"] == rotary["bytes"] == "–"
-    assert any(r["path"].startswith("gap.") for r in one["rows"])
+    assert any(r["path"].startswith("gap/") for r in one["rows"])
     assert "unattributed: 2.0%" in one["closes"]
 
 
