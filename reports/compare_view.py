@@ -30,7 +30,10 @@ def _row(found: list, results: list, t) -> dict:
     home = results[found.index(first)]
     axis = pick.x_axis([c for c in home.cases if c.suite == first.suite and c.device == first.device])
     text = labels.parameters_text(first, labels.defaults(home, first.suite), t, always=(axis,))
-    metric = pick.metric_of(first.suite, [c for c in found if c is not None and c.done])
+    done = [c for c in found if c is not None and c.done]
+    metric = pick.metric_of(first.suite, done)
+    if not all(metric in c.metrics for c in done):
+        metric = "time"
     base = found[0]
     cells = []
     for index, case in enumerate(found):

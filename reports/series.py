@@ -9,9 +9,12 @@ from .load import Case, Metric, Result
 
 # What a suite is about. A suite that is not listed is drawn by time.
 SUITE_METRIC = {"matmul": "flop_rate", "memcpy": "bandwidth", "launch": "time_per_item"}
+SUITE_AXIS = {"matmul": "n", "memcpy": "bytes", "launch": "chain"}
 # Launch variants that build a graph: their cost is paid once, so it is drawn apart, by the whole operation.
 GRAPH_BUILD = ("graph_instantiate", "graph_first_launch")
 MOST_CEILINGS = 3
+MOST_LINES = 12  # of a panel: those with most points
+PARTS = ("", "h2d", "d2h", "device", "peer", "build")  # in the order of the panels
 
 
 @dataclass
@@ -38,6 +41,7 @@ class Panel:
     ceilings: list  # (label, value in the metric's unit), highest first
     what: str = ""  # stands over the panel in place of the part or the metric
     marks: list = field(default_factory=list)  # (label, x): capacities
+    left_out: int = 0  # lines that stand in the table only
 
 
 def best(metric: Metric) -> float:
@@ -50,12 +54,11 @@ def best_by(case: Case, metric: str) -> float:
 
 
 def metric_of(suite: str, cases: list) -> str | None:
-    """The metric that all cases of the suite share: its own, else a rate, else time."""
+    """The suite's own metric where a case has it, else time. Cases without it stand in the table."""
     wanted = SUITE_METRIC.get(suite)
-    for name in ([wanted] if wanted else []) + ["time"]:
-        if cases and all(name in c.metrics for c in cases):
-            return name
-    return None
+    if any(wanted in c.metrics for c in cases):
+        return wanted
+    return "time" if cases and all("time" in c.metrics for c in cases) else None
 
 
 def x_axis(cases: list) -> str | None:
@@ -83,7 +86,8 @@ def _square(case: Case) -> bool:
 def part_of(case: Case) -> str:
     """Cases of one suite that belong in different panels: links are far slower than memories."""
     if case.suite == "memcpy" and case.kind != "cpu":
-        return "link" if case.parameters.get("dir") in ("h2d", "d2h") else "device"
+        way = case.parameters.get("dir")
+        return way if way in ("h2d", "d2h") else "peer" if way in ("p2d", "d2p") else "device"
     if case.suite == "launch":
         return "build" if case.variant in GRAPH_BUILD else ""
     return ""
@@ -94,7 +98,7 @@ def panels(result: Result, suite: str, t) -> list:
     out = []
     for device in [d["name"] for d in result.context["devices"]]:
         own = [c for c in result.cases if c.suite == suite and c.device == device and c.done]
-        for part in sorted({part_of(c) for c in own}, key=["", "link", "device", "build"].index):
+        for part in sorted({part_of(c) for c in own}, key=PARTS.index):
             panel = _panel(result, suite, device, [c for c in own if part_of(c) == part], part, t)
             if panel is not None:
                 out.append(panel)
@@ -105,7 +109,12 @@ def _panel(result: Result, suite: str, device: str, cases: list, part: str, t) -
     if suite == "matmul":
         cases = [c for c in cases if _square(c)]
     metric = "time" if part == "build" else metric_of(suite, cases)
-    return None if metric is None else panel(result, device, cases, x_axis(cases), metric, t, part=part)
+    if metric is None:
+        return None
+    cases = [c for c in cases if metric in c.metrics]
+    own = SUITE_AXIS.get(suite)
+    axis = own if len({c.parameters.get(own) for c in cases}) > 1 else x_axis(cases)
+    return panel(result, device, cases, axis, metric, t, part=part)
 
 
 def panel(result: Result, device: str, cases: list, axis: str | None, metric: str, t, part="", what="") -> Panel | None:
@@ -115,8 +124,12 @@ def panel(result: Result, device: str, cases: list, axis: str | None, metric: st
         return None
     drawn = lines(cases, axis, lambda c: c.metrics[metric], labels.defaults(result, cases[0].suite), t)
     unit = drawn[0].values[0].unit
-    held = _ceilings(result, [c for line in drawn for c in line.cases], metric, t)
-    return Panel(device, labels.device_model(result, device), part, axis, metric, unit, drawn, held, what)
+    kept = sorted(drawn, key=lambda line: -len(line.x))[:MOST_LINES]
+    kept = [line for line in drawn if line in kept]
+    held = _ceilings(result, [c for line in kept for c in line.cases], metric, t)
+    made = Panel(device, labels.device_model(result, device), part, axis, metric, unit, kept, held, what)
+    made.left_out = len(drawn) - len(kept)
+    return made
 
 
 def lines(cases: list, axis: str, value, fallback: dict, t, skip=()) -> list:

@@ -50,7 +50,8 @@ def best_cases(result: Result, t) -> list:
                 and pick.part_of(c) != "build"
             ]
             metric = pick.metric_of(suite, cases)
-            if metric is not None:
+            cases = [c for c in cases if metric in c.metrics]
+            if cases:
                 out += [_best(result, case, metric, t) for case in _winners(suite, cases, metric)]
     return out
 

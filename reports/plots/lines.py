@@ -150,6 +150,8 @@ def best_finding(panels: list, t) -> str:
         at = labels.parameter(panel.x_axis, x, t)
         key = "finding_best" if case.fraction is None else "finding_best_limit"
         parts.append(t(key, device=panel.device, label=label, value=value, at=at, percent=percent(case.fraction)))
+        if panel.left_out:
+            parts.append(t("finding_left_out", device=panel.device, n=panel.left_out))
     return " ".join(parts)
 
 

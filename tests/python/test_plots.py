@@ -7,7 +7,7 @@ import math
 import matplotlib.text
 import pytest
 
-from reports import crossover, i18n, ladder, parts, plots, style
+from reports import crossover, i18n, ladder, parts, plots, series, style, summary
 from reports.load import Metric, from_document, load
 
 import synthetic_suites as model
@@ -95,6 +95,25 @@ def test_roofs_need_no_finished_ceiling():
         ceiling.update(status="not_reached", reason="no time", metrics=[], statistics=None)
         ceiling["rate"].update(value=None, low=None, high=None)
     assert "memory_levels" not in drawings(from_document("none.json", document))
+
+
+def test_a_case_without_the_suites_metric_spoils_no_plot(document):
+    """Copies have a bandwidth; one that has none (the fraction of a copy hidden) stands in the table only."""
+    case = next(c for c in document["cases"] if c["suite"] == "memcpy" and c["device"]["name"] == "cuda0")
+    case["metrics"] = [m for m in case["metrics"] if m["name"] != "bandwidth"]
+    result = from_document("mixed.json", document)
+    panels = series.panels(result, "memcpy", EN)
+    assert [p.part for p in panels] == ["", "h2d", "d2h", "device"]
+    assert {p.metric for p in panels} == {"bandwidth"}
+    assert {p.x_axis for p in panels} == {"bytes"}
+    assert all(c.id != case["id"] for p in panels for line in p.lines for c in line.cases)
+    assert len(summary.best_cases(result, EN)) == len(summary.best_cases(load(GPU), EN))
+
+
+def test_lines_beyond_the_limit_are_told(monkeypatch):
+    monkeypatch.setattr(series, "MOST_LINES", 3)
+    drawn = drawings(load(CPU))["memcpy"]
+    assert "cpu: 1 more lines stand in the table only." in drawn.finding
 
 
 # ---- ladders ----
