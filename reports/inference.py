@@ -60,6 +60,12 @@ def shown(case_parameters: dict, fallback: dict) -> list:
     return [k for k, v in case_parameters.items() if k not in HOW and (k in always or str(v) != fallback.get(k))]
 
 
+def label(case: Case, fallback: dict, t) -> str:
+    """The work and the threads: `llama-1b, decode, batch = 1, context = 512, bf16, all threads`."""
+    names = [*shown(case.parameters, fallback), *(k for k in HOW if k in case.parameters)]
+    return ", ".join(labels.parameter(k, case.parameters[k], t) for k in names)
+
+
 def time_of(case: Case) -> float:
     return case.metrics["time"].value
 

@@ -79,13 +79,15 @@ def ladder(result: Result, cases: list, fixed: dict) -> Ladder | None:
     base = min(references or ranked, key=lambda c: c.metrics["time"].value)
     rungs = [Rung(c, speed_ratio(c, base)) for c in ranked]
     limited = [c for c in ranked if c.fraction]
-    # Floors of one operation are one floor: that of the rung with the best share is as good as any.
-    nearest = max(limited, key=lambda c: c.fraction) if limited else None
-    limit = None
-    if nearest is not None:
-        limit = base.metrics["time"].value / (nearest.metrics["time"].value * nearest.fraction)
-    suspect = nearest is not None and nearest.ceiling_suspect
+    # Rungs on one thread and on all have their own floors: the lowest is what the machine could do.
+    lowest = min(limited, key=_floor) if limited else None
+    limit = None if lowest is None else base.metrics["time"].value / _floor(lowest)
+    suspect = lowest is not None and lowest.ceiling_suspect
     return Ladder(cases[0].device, fixed, rungs, base, bool(references), limit, suspect)
+
+
+def _floor(case: Case) -> float:
+    return case.metrics["time"].value * case.fraction
 
 
 def ladders(result: Result, cases: list, sizes: tuple, ignore: tuple = (), smallest: bool = False) -> list:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import labels
+from . import inference, labels
 from .load import Case, Result
 from .parts import Stage, stages
 from .units import NONE, decimal, percent, quantity
@@ -16,7 +16,7 @@ def _breakdown(case: Case, result: Result, t) -> dict:
     closes = case.breakdown
     whole = closes.instrumented_ns
     fallback = labels.defaults(result, case.suite)
-    words = labels.parameters_text(case, fallback, t, ("model", "phase", "batch", "type"))
+    words = inference.label(case, fallback, t)
     return {
         "title": f"{case.device}: {case.variant}, {words}",
         "closes": t(

@@ -76,7 +76,7 @@ def draw(result: Result, cases: list, t) -> Drawing | None:
     fallback = labels.defaults(result, inference.SUITE)
     panels, parts = [], []
     for case in picked:
-        name = f"{case.device}: {', '.join([case.variant, labels.parameters_text(case, fallback, t, ('phase',))])}"
+        name = f"{case.device}: {case.variant}, {inference.label(case, fallback, t)}"
         drawn = rows(case, t)
         panels.append((name, case.breakdown, drawn))
         parts.append(_finding(case, name, drawn, t))
