@@ -8,10 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct occurrence {
+    double ns;
+    int64_t operation;
+} occurrence;
+
 /* One row: a path in one layer, or (layer -1) over all its layers. */
 typedef struct row {
     as_part part; /* texts and layer; ns unused */
-    double *ns;   /* of each occurrence */
+    occurrence *occurrence;
     size_t count, room;
     double bytes, flops; /* of all occurrences */
     int last_layer;      /* layer -1: of the part that was added last */
@@ -20,8 +25,8 @@ typedef struct row {
 struct as_parts {
     row *row;
     int rows, room;
-    double total_ns; /* of all operations */
-    int64_t operations;
+    double *total_ns; /* of each operation */
+    int64_t operations, operations_room;
     bool fresh;  /* no part of this operation was added yet */
     bool broken; /* out of memory */
 };
@@ -35,9 +40,11 @@ as_status as_parts_create(as_parts **out, as_error *e) {
 
 void as_parts_free(as_parts *p) {
     for (int i = 0; p && i < p->rows; i++)
-        free(p->row[i].ns);
-    if (p)
+        free(p->row[i].occurrence);
+    if (p) {
+        free(p->total_ns);
         free(p->row);
+    }
     free(p);
 }
 
@@ -65,19 +72,19 @@ static row *row_of(as_parts *p, const as_part *part, int layer) {
 }
 
 /* A new occurrence, or (same) more of the last one. */
-static bool put(row *r, const as_part *part, bool same) {
+static bool put(row *r, const as_part *part, int64_t operation, bool same) {
     if (!same || r->count == 0) {
         if (r->count == r->room) {
             const size_t room = r->room ? 2 * r->room : 64;
-            double *grown = realloc(r->ns, sizeof *grown * room);
+            occurrence *grown = realloc(r->occurrence, sizeof *grown * room);
             if (!grown)
                 return false;
-            r->ns = grown;
+            r->occurrence = grown;
             r->room = room;
         }
-        r->ns[r->count++] = 0;
+        r->occurrence[r->count++] = (occurrence){0, operation};
     }
-    r->ns[r->count - 1] += part->ns;
+    r->occurrence[r->count - 1].ns += part->ns;
     r->bytes += part->bytes;
     r->flops += part->flops;
     return true;
@@ -91,7 +98,7 @@ void as_parts_add(as_parts *p, const as_part *part) {
     p->fresh = false;
     row *all = row_of(p, part, -1);
     const bool same = all && part->layer >= 0 && all->last_layer >= 0 && part->layer > all->last_layer;
-    if (!all || !put(all, part, same)) {
+    if (!all || !put(all, part, p->operations, same)) {
         p->broken = true;
         return;
     }
@@ -99,46 +106,99 @@ void as_parts_add(as_parts *p, const as_part *part) {
     if (part->layer < 0)
         return;
     row *one = row_of(p, part, part->layer);
-    if (!one || !put(one, part, false))
+    if (!one || !put(one, part, p->operations, false))
         p->broken = true;
 }
 
 void as_parts_total(as_parts *p, double ns) {
-    p->total_ns += ns;
-    p->operations++;
+    if (p->operations == p->operations_room) {
+        const int64_t room = p->operations_room ? 2 * p->operations_room : 64;
+        double *grown = realloc(p->total_ns, sizeof *grown * (size_t)room);
+        if (!grown) {
+            p->broken = true;
+            return;
+        }
+        p->total_ns = grown;
+        p->operations_room = room;
+    }
+    p->total_ns[p->operations++] = ns;
     p->fresh = true;
 }
 
-static json_t *row_json(const row *r) {
+/* ---- the sums ---- */
+
+/* Times of operations between the quartiles: their mean is near the median, as the series' figure is, and what a
+ * disturbance adds to one operation stays out; unlike medians, means of parts add up to the mean of the whole. */
+typedef struct middle {
+    double low, high;
+    double total_ns;
+    int64_t operations;
+} middle;
+
+static bool within(const as_parts *p, const middle *m, int64_t operation) {
+    return p->total_ns[operation] >= m->low && p->total_ns[operation] <= m->high;
+}
+
+static bool find_middle(const as_parts *p, middle *m) {
+    const size_t n = (size_t)p->operations, cut = n / 4;
+    double *sorted = malloc(sizeof *sorted * n);
+    if (!sorted)
+        return false;
+    memcpy(sorted, p->total_ns, sizeof *sorted * n);
+    as_stats_sort(sorted, n);
+    *m = (middle){.low = sorted[cut], .high = sorted[n - 1 - cut]};
+    free(sorted);
+    for (int64_t i = 0; i < p->operations; i++)
+        if (within(p, m, i)) {
+            m->total_ns += p->total_ns[i];
+            m->operations++;
+        }
+    return true;
+}
+
+/* Percentiles are of all operations, the other times of the middle ones. */
+static json_t *row_json(const as_parts *p, const row *r, const middle *m) {
     double *sorted = malloc(sizeof *sorted * r->count), total = 0;
+    size_t count = 0;
     if (!sorted)
         return NULL;
-    memcpy(sorted, r->ns, sizeof *sorted * r->count);
+    for (size_t i = 0; i < r->count; i++) {
+        const occurrence *o = &r->occurrence[i];
+        sorted[i] = o->ns;
+        if (within(p, m, o->operation)) {
+            total += o->ns;
+            count++;
+        }
+    }
     as_stats_sort(sorted, r->count);
-    for (size_t i = 0; i < r->count; i++)
-        total += sorted[i];
-    const double count = (double)r->count;
-    json_t *out = json_pack(
-        "{s:s, s:s, s:o, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s?}", "phase", r->part.phase, "path",
-        r->part.path, "layer", r->part.layer < 0 ? json_null() : json_integer(r->part.layer), "where", r->part.where,
-        "source", r->part.source, "count", (json_int_t)r->count, "total_ns", total, "mean_ns", total / count, "p50_ns",
-        as_stats_quantile_sorted(sorted, r->count, 0.5), "p99_ns", as_stats_quantile_sorted(sorted, r->count, 0.99),
-        "bytes", r->bytes / count, "flops", r->flops / count, "ceiling", r->part.ceiling);
+    json_t *out =
+        json_pack("{s:s, s:s, s:o, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s?}", "phase", r->part.phase, "path",
+                  r->part.path, "layer", r->part.layer < 0 ? json_null() : json_integer(r->part.layer), "where",
+                  r->part.where, "source", r->part.source, "count", (json_int_t)count, "total_ns", total, "mean_ns",
+                  count > 0 ? total / (double)count : 0, "p50_ns", as_stats_quantile_sorted(sorted, r->count, 0.5),
+                  "p99_ns", as_stats_quantile_sorted(sorted, r->count, 0.99), "bytes", r->bytes / (double)r->count,
+                  "flops", r->flops / (double)r->count, "ceiling", r->part.ceiling);
     free(sorted);
     return out;
 }
 
+static bool in_middle(const as_parts *p, const row *r, const middle *m) {
+    for (size_t i = 0; i < r->count; i++)
+        if (within(p, m, r->occurrence[i].operation))
+            return true;
+    return false;
+}
+
 json_t *as_parts_json(const as_parts *p) {
-    json_t *rows = json_array();
-    if (p->broken || p->operations == 0) {
-        json_decref(rows);
+    middle m;
+    if (p->broken || p->operations == 0 || !find_middle(p, &m))
         return NULL;
-    }
+    json_t *rows = json_array();
     for (int i = 0; i < p->rows; i++)
-        if (json_array_append_new(rows, row_json(&p->row[i])) != 0) {
+        if (in_middle(p, &p->row[i], &m) && json_array_append_new(rows, row_json(p, &p->row[i], &m)) != 0) {
             json_decref(rows);
             return NULL;
         }
-    return json_pack("{s:I, s:f, s:o}", "operations", (json_int_t)p->operations, "instrumented_ns",
-                     p->total_ns / (double)p->operations, "rows", rows);
+    return json_pack("{s:I, s:f, s:o}", "operations", (json_int_t)m.operations, "instrumented_ns",
+                     m.total_ns / (double)m.operations, "rows", rows);
 }

@@ -82,7 +82,7 @@ static double worst_of(const as_suite *s, const as_params *p, const as_work *w, 
     assert_non_null(rows);
     for (int64_t i = 0; i < w->rows; i++)
         rows[i] = i;
-    as_reference r = {p, w, (const void *const *)operand, rows, w->rows, expected, scale};
+    as_reference r = {p, w, (const void *const *)operand, rows, w->rows, expected, scale, NULL};
     as_error e;
     assert_int_equal(s->reference(&r, &e), AS_OK);
     const as_operand *o = &w->operand[w->operands - 1];

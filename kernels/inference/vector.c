@@ -10,12 +10,19 @@
 /* Of activations that stay in L2 while a matrix passes by: half of the 512 KiB that the smallest of today's have. */
 enum { BLOCK_BYTES = 256 << 10 };
 
+/* Sums of the lanes of several vectors: halves of two vectors are exchanged and added, so that each step leaves half as
+ * many vectors, until one holds all the sums. Three instructions a sum, where one alone takes nine. */
+#define SUMS_ONE_BY_ONE(v, n, out)                                                                                     \
+    for (int sums_i = 0; sums_i < (n); sums_i++)                                                                       \
+    (out)[sums_i] = SUM((v)[sums_i])
+
 #define NAME(x) x##_base
 #define TARGET
 #define WIDTH 4
 #define ROWS 2
 #define COLUMNS 4
 #define SUM(v) ((v)[0] + (v)[1] + (v)[2] + (v)[3])
+#define SUMS SUMS_ONE_BY_ONE
 #include "vector_body.h"
 
 #if defined(__x86_64__)
@@ -25,6 +32,19 @@ AS_TARGET_AVX2 static inline float sum_of_8(__m256 v) {
     return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
 
+AS_TARGET_AVX2 static inline __m256 fold_8(__m256 a, __m256 b) {
+    return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+}
+AS_TARGET_AVX2 static inline __m256 fold_8_pairs(__m256 a, __m256 b) {
+    const __m256d x = _mm256_castps_pd(a), y = _mm256_castps_pd(b);
+    return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)), _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
+}
+AS_TARGET_AVX2 static inline void eight_sums_of_8(const __m256 *v, float *out) {
+    const __m256 a = fold_8_pairs(fold_8(v[0], v[1]), fold_8(v[2], v[3])),
+                 b = fold_8_pairs(fold_8(v[4], v[5]), fold_8(v[6], v[7]));
+    _mm256_storeu_ps(out, _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31)));
+}
+
 /* 8 sums, 4 of x and one of w in 16 registers. */
 #define NAME(x) x##_avx2
 #define TARGET AS_TARGET_AVX2
@@ -32,15 +52,51 @@ AS_TARGET_AVX2 static inline float sum_of_8(__m256 v) {
 #define ROWS 2
 #define COLUMNS 4
 #define SUM(v) sum_of_8((__m256)(v))
+#define SUMS(v, n, out)                                                                                                \
+    if ((n) == 8)                                                                                                      \
+        eight_sums_of_8((const __m256 *)(v), out);                                                                     \
+    else                                                                                                               \
+        SUMS_ONE_BY_ONE(v, n, out)
 #include "vector_body.h"
 
-/* 24 sums, 4 of x and one of w in 32 registers. */
+/* [a b a b] of each quarter: sums of two lanes of a, of b, of two others of a, of b. */
+AS_TARGET_AVX512 static inline __m512 fold_16(__m512 a, __m512 b) {
+    return _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+}
+AS_TARGET_AVX512 static inline __m512 fold_16_pairs(__m512 a, __m512 b) {
+    const __m512d x = _mm512_castps_pd(a), y = _mm512_castps_pd(b);
+    return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)), _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+}
+/* Quarters 0, 2 of a and b, and quarters 1, 3. */
+AS_TARGET_AVX512 static inline __m512 fold_16_quarters(__m512 a, __m512 b) {
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+}
+AS_TARGET_AVX512 static inline __m512 four_of_16(const __m512 *v) {
+    return fold_16_pairs(fold_16(v[0], v[1]), fold_16(v[2], v[3]));
+}
+AS_TARGET_AVX512 static inline void sixteen_sums_of_16(const __m512 *v, float *out) {
+    _mm512_storeu_ps(out, fold_16_quarters(fold_16_quarters(four_of_16(v), four_of_16(v + 4)),
+                                           fold_16_quarters(four_of_16(v + 8), four_of_16(v + 12))));
+}
+AS_TARGET_AVX512 static inline void eight_sums_of_16(const __m512 *v, float *out) {
+    const __m512 half = fold_16_quarters(four_of_16(v), four_of_16(v + 4));
+    _mm256_storeu_ps(out, _mm512_castps512_ps256(fold_16_quarters(half, half)));
+}
+
+/* 16 sums, 4 of x and one of w in 32 registers. */
 #define NAME(x) x##_avx512
 #define TARGET AS_TARGET_AVX512
 #define WIDTH 16
-#define ROWS 6
+#define ROWS 4
 #define COLUMNS 4
 #define SUM(v) _mm512_reduce_add_ps((__m512)(v))
+#define SUMS(v, n, out)                                                                                                \
+    if ((n) == 16)                                                                                                     \
+        sixteen_sums_of_16((const __m512 *)(v), out);                                                                  \
+    else if ((n) == 8)                                                                                                 \
+        eight_sums_of_16((const __m512 *)(v), out);                                                                    \
+    else                                                                                                               \
+        SUMS_ONE_BY_ONE(v, n, out)
 #include "vector_body.h"
 
 #define AS_TARGET_BF16 __attribute__((target("avx512f,avx512bf16,avx512vl,avx512bw,avx2,fma,prefer-vector-width=512")))
@@ -57,10 +113,13 @@ AS_TARGET_AVX2 static inline float sum_of_8(__m256 v) {
             for (int r = 0; r < (streams); r++)                                                                        \
                 sum[r] = _mm512_dpbf16_ps(sum[r], (__m512bh)_mm512_loadu_si512(w + r * k + j), in);                    \
         }                                                                                                              \
-        for (int r = 0; r < (streams); r++) {                                                                          \
-            const float total = _mm512_reduce_add_ps(sum[r]) * scale;                                                  \
-            out[r] = add ? out[r] + total : total;                                                                     \
-        }                                                                                                              \
+        float total[streams];                                                                                          \
+        if ((streams) == 8)                                                                                            \
+            eight_sums_of_16(sum, total);                                                                              \
+        else                                                                                                           \
+            total[0] = _mm512_reduce_add_ps(sum[0]);                                                                   \
+        for (int r = 0; r < (streams); r++)                                                                            \
+            out[r] = add ? out[r] + total[r] * scale : total[r] * scale;                                               \
     }
 DEFINE_STREAMS(streams_8, 8)
 DEFINE_STREAMS(streams_1, 1)

@@ -1,5 +1,5 @@
 /* Included once for each instruction set, with NAME(x), TARGET, WIDTH (floats of a vector), ROWS x COLUMNS (a register
- * tile: rows of the matrix x rows of activations) and SUM(v) (of a vector's lanes). Constants of loops that hold
+ * tile: rows of the matrix x rows of activations), SUM(v) (of a vector's lanes) and SUMS(v, n, out) (the same of n vectors). Constants of loops that hold
  * vectors are known to the compiler, so that it unrolls them and the sums stay in registers. */
 
 typedef float NAME(floats) __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
@@ -20,7 +20,8 @@ TARGET static inline NAME(floats) NAME(pick)(NAME(ints) mask, NAME(floats) yes, 
 #define TILE(name, element, rows, columns, load_vector, load_one)                                                      \
     TARGET static void name(const element *w, int64_t k, const float *x, float scale, float *out, int64_t stride,      \
                             bool add) {                                                                                \
-        NAME(floats) sum[rows][columns];                                                                               \
+        _Alignas(4 * WIDTH) NAME(floats) sum[(columns) * (rows)]; /* SUMS loads them whole */                          \
+        float total[(columns) * (rows)];                                                                               \
         memset(sum, 0, sizeof sum);                                                                                    \
         int64_t i = 0;                                                                                                 \
         for (; i + WIDTH <= k; i += WIDTH) {                                                                           \
@@ -30,16 +31,18 @@ TARGET static inline NAME(floats) NAME(pick)(NAME(ints) mask, NAME(floats) yes, 
             for (int r = 0; r < (rows); r++) {                                                                         \
                 const NAME(floats) weight = load_vector(w + r * k + i);                                                \
                 for (int c = 0; c < (columns); c++)                                                                    \
-                    sum[r][c] += weight * in[c];                                                                       \
+                    sum[c * (rows) + r] += weight * in[c];                                                             \
             }                                                                                                          \
         }                                                                                                              \
-        for (int r = 0; r < (rows); r++)                                                                               \
-            for (int c = 0; c < (columns); c++) {                                                                      \
-                float total = SUM(sum[r][c]);                                                                          \
+        SUMS(sum, (columns) * (rows), total);                                                                          \
+        for (int r = 0; r < (rows) && i < k; r++)                                                                      \
+            for (int c = 0; c < (columns); c++)                                                                        \
                 for (int64_t j = i; j < k; j++)                                                                        \
-                    total += load_one(w[r * k + j]) * x[c * k + j];                                                    \
+                    total[c * (rows) + r] += load_one(w[r * k + j]) * x[c * k + j];                                    \
+        for (int c = 0; c < (columns); c++)                                                                            \
+            for (int r = 0; r < (rows); r++) {                                                                         \
                 float *to = out + c * stride + r;                                                                      \
-                *to = add ? *to + total * scale : total * scale;                                                       \
+                *to = add ? *to + total[c * (rows) + r] * scale : total[c * (rows) + r] * scale;                       \
             }                                                                                                          \
     }
 
@@ -76,7 +79,7 @@ TARGET static inline NAME(floats) NAME(pick)(NAME(ints) mask, NAME(floats) yes, 
         const int64_t fit = BLOCK_BYTES / (4 * k) / COLUMNS * COLUMNS, block = fit > COLUMNS ? fit : COLUMNS;          \
         for (int64_t r = 0; r < rows; r += block)                                                                      \
             NAME(product_##kind##_rows)                                                                                \
-            (w, n, k, x + r * k, rows - r < block ? rows - r : block, scale, out + r * stride, stride, add);           \
+        (w, n, k, x + r * k, rows - r < block ? rows - r : block, scale, out + r * stride, stride, add);               \
     }
 
 #define SAME(x) (x)
@@ -213,10 +216,10 @@ TARGET static float NAME(soften)(float *score, int n, float *most, float *sum) {
             int r = 0;                                                                                                 \
             for (; r + 4 <= rows; r += 4)                                                                              \
                 NAME(values_##kind##_four)                                                                             \
-                (v + i, head_dim, n, weight + r * AS_ATTEND_BLOCK, keep + r, out + r * head_dim + i);                  \
+            (v + i, head_dim, n, weight + r * AS_ATTEND_BLOCK, keep + r, out + r * head_dim + i);                      \
             for (; r < rows; r++)                                                                                      \
                 NAME(values_##kind##_one)                                                                              \
-                (v + i, head_dim, n, weight + r * AS_ATTEND_BLOCK, keep + r, out + r * head_dim + i);                  \
+            (v + i, head_dim, n, weight + r * AS_ATTEND_BLOCK, keep + r, out + r * head_dim + i);                      \
         }                                                                                                              \
         for (; i < head_dim; i++)                                                                                      \
             for (int r = 0; r < rows; r++) {                                                                           \
@@ -266,3 +269,4 @@ static const as_vector NAME(table) = {NAME(product), NAME(norm), NAME(rotate), N
 #undef ROWS
 #undef COLUMNS
 #undef SUM
+#undef SUMS
