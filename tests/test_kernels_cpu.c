@@ -327,6 +327,8 @@ static void sums_count_every_word_of_every_pass(void **state) {
                 uint32_t expected = 0;
                 for (size_t i = 0; i < count; i++)
                     expected += words[1 + i];
+                assert_int_equal(as_stream_sum_quarters((as_isa)isa)(words + 1, 4 * count, passes),
+                                 as_stream_sum((as_isa)isa)(words + 1, 4 * count, passes));
                 assert_int_equal(as_stream_sum((as_isa)isa)(words + 1, 4 * count, passes),
                                  (uint32_t)(expected * (uint32_t)passes));
             }

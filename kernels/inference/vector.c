@@ -10,11 +10,15 @@
 /* Of activations that stay in L2 while a matrix passes by: half of the 512 KiB that the smallest of today's have. */
 enum { BLOCK_BYTES = 256 << 10 };
 
-/* Longest rows that one row of activations is multiplied with one after another; longer ones go eight at a time, so that
- * the activations, which then do not stay in L1 beside a row, are read once for all eight. Measured on an EPYC with
- * 32 KiB of L1 and bf16, sets of 2 MiB in L2: k = 288 99 against 85 GB/s, k = 2048 97 against 82, k = 8192 51 against
- * 79. */
-enum { AS_SERIAL_K = 2048 };
+/* One row of activations: where the weights are read. Least times, one thread of an EPYC guest with 32 KiB of L1, 1 MiB
+ * of L2 and AVX512-BF16, rows of 288 and of 2048 elements, GB/s:
+ *
+ *   weights in              512 KiB       6 MiB      34 MiB     256 MiB
+ *   row after row          102, 102      97, 97      19, 18      12, 14
+ *   eight rows at a time   115,  97      84, 81      10, 20       7, 16
+ *   four places            115, 107      97, 96      28, 29      20, 20
+ *   eight places           116,  96      95, 83      29, 30      21, 20
+ *   a plain sum               115         100          23          13   (four places: stream.c) */
 
 /* Sums of the lanes of several vectors: halves of two vectors are exchanged and added, so that each step leaves half as
  * many vectors, until one holds all the sums. Three instructions a sum, where one alone takes nine. */
@@ -109,53 +113,41 @@ AS_TARGET_AVX512 static inline void eight_sums_of_16(const __m512 *v, float *out
 
 #define WEIGHTS(p) ((__m512bh)_mm512_loadu_si512(p))
 
-/* Eight rows: at the same time, or (SERIAL in vector_body.h) one after another. */
-AS_TARGET_BF16 static void bf16_eight(const uint16_t *w, int64_t k, const uint16_t *x, float *total) {
+AS_TARGET_BF16 static inline __m512 bf16_row(const uint16_t *w, int64_t k, const uint16_t *x) {
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t j = 0; j < k; j += 32)
+        sum = _mm512_dpbf16_ps(sum, WEIGHTS(w + j), WEIGHTS(x + j));
+    return sum;
+}
+
+/* Two rows of each of four streams. */
+AS_TARGET_BF16 static void bf16_pairs(const uint16_t *w, int64_t k, int64_t gap, const uint16_t *x, float *total) {
     __m512 sum[8];
     for (int r = 0; r < 8; r++)
         sum[r] = _mm512_setzero_ps();
-    for (int64_t j = 0; j < k; j += 32) {
-        const __m512bh in = WEIGHTS(x + j);
-        for (int r = 0; r < 8; r++)
-            sum[r] = _mm512_dpbf16_ps(sum[r], WEIGHTS(w + r * k + j), in);
-    }
-    eight_sums_of_16(sum, total);
-}
-
-AS_TARGET_BF16 static inline __m512 bf16_row(const uint16_t *w, int64_t k, const uint16_t *x) {
-    __m512 part[4];
-    int64_t j = 0;
-    for (int v = 0; v < 4; v++)
-        part[v] = _mm512_setzero_ps();
-    for (; j + 128 <= k; j += 128)
-        for (int v = 0; v < 4; v++)
-            part[v] = _mm512_dpbf16_ps(part[v], WEIGHTS(w + j + 32 * v), WEIGHTS(x + j + 32 * v));
-    for (; j < k; j += 32)
-        part[0] = _mm512_dpbf16_ps(part[0], WEIGHTS(w + j), WEIGHTS(x + j));
-    return _mm512_add_ps(_mm512_add_ps(part[0], part[1]), _mm512_add_ps(part[2], part[3]));
-}
-
-AS_TARGET_BF16 static void bf16_serial(const uint16_t *w, int64_t k, const uint16_t *x, float *total) {
-    __m512 sum[8];
-    for (int r = 0; r < 8; r++)
-        sum[r] = bf16_row(w + r * k, k, x);
+    for (int q = 0; q < 2; q++)
+        for (int64_t j = 0; j < k; j += 32) {
+            const __m512bh in = WEIGHTS(x + j);
+            for (int r = 0; r < 4; r++)
+                sum[4 * q + r] = _mm512_dpbf16_ps(sum[4 * q + r], WEIGHTS(w + (r * gap + q) * k + j), in);
+        }
     eight_sums_of_16(sum, total);
 }
 
 AS_TARGET_BF16 void as_vector_product_bf16(const uint16_t *w, int64_t n, int64_t k, const uint16_t *x, float scale,
                                            float *out, bool add) {
-    for (int64_t i = 0; i < n; i += 8) {
-        const int rows = n - i < 8 ? (int)(n - i) : 8;
+    const int64_t gap = n / 8 * 2; /* whole pairs */
+    for (int64_t i = 0; i < gap; i += 2) {
         float total[8];
-        if (rows < 8)
-            for (int r = 0; r < rows; r++)
-                total[r] = _mm512_reduce_add_ps(bf16_row(w + (i + r) * k, k, x));
-        else if (k <= AS_SERIAL_K)
-            bf16_serial(w + i * k, k, x, total);
-        else
-            bf16_eight(w + i * k, k, x, total);
-        for (int r = 0; r < rows; r++)
-            out[i + r] = add ? out[i + r] + total[r] * scale : total[r] * scale;
+        bf16_pairs(w + i * k, k, gap, x, total);
+        for (int r = 0; r < 8; r++) {
+            float *to = out + i + r % 4 * gap + r / 4;
+            *to = add ? *to + total[r] * scale : total[r] * scale;
+        }
+    }
+    for (int64_t i = 4 * gap; i < n; i++) {
+        const float total = _mm512_reduce_add_ps(bf16_row(w + i * k, k, x)) * scale;
+        out[i] = add ? out[i] + total : total;
     }
 }
 

@@ -46,36 +46,35 @@ TARGET static inline NAME(floats) NAME(pick)(NAME(ints) mask, NAME(floats) yes, 
             }                                                                                                          \
     }
 
-/* The same for eight rows and one x, row after row: memory is read in its order, as its prefetchers like it best. Four
- * sums a row do not wait for one another, and the next row begins while the last ones of a row are under way. */
-#define SERIAL(name, element, load_vector, load_one)                                                                   \
-    TARGET static void name(const element *w, int64_t k, const float *x, float scale, float *out, bool add) {          \
-        _Alignas(4 * WIDTH) NAME(floats) sum[8];                                                                       \
-        float total[8];                                                                                                \
+/* One x against `rows` rows of each of four streams, `gap` rows apart: memory is read in four places, in each of them
+ * in its order, which keeps more of its prefetchers at work than one place does (vector.c). */
+#define STREAMS(name, element, rows, load_vector, load_one)                                                            \
+    TARGET static void name(const element *w, int64_t k, int64_t gap, const float *x, float scale, float *out,         \
+                            bool add) {                                                                                \
+        _Alignas(4 * WIDTH) NAME(floats) sum[4 * (rows)];                                                              \
+        float total[4 * (rows)];                                                                                       \
         int64_t i = 0;                                                                                                 \
-        for (int r = 0; r < 8; r++) {                                                                                  \
-            const element *row = w + r * k;                                                                            \
-            NAME(floats) part[4];                                                                                      \
-            memset(part, 0, sizeof part);                                                                              \
-            for (i = 0; i + 4 * WIDTH <= k; i += 4 * WIDTH)                                                            \
-                for (int v = 0; v < 4; v++)                                                                            \
-                    part[v] += load_vector(row + i + v * WIDTH) * LOAD_AS_F32(x + i + v * WIDTH);                      \
-            for (; i + WIDTH <= k; i += WIDTH)                                                                         \
-                part[0] += load_vector(row + i) * LOAD_AS_F32(x + i);                                                  \
-            sum[r] = (part[0] + part[1]) + (part[2] + part[3]);                                                        \
-        }                                                                                                              \
-        SUMS(sum, 8, total);                                                                                           \
-        for (int r = 0; r < 8; r++) {                                                                                  \
-            for (int64_t j = i; j < k; j++)                                                                            \
-                total[r] += load_one(w[r * k + j]) * x[j];                                                             \
-            out[r] = add ? out[r] + total[r] * scale : total[r] * scale;                                               \
-        }                                                                                                              \
+        memset(sum, 0, sizeof sum);                                                                                    \
+        for (int q = 0; q < (rows); q++)                                                                               \
+            for (i = 0; i + WIDTH <= k; i += WIDTH) {                                                                  \
+                const NAME(floats) in = LOAD_AS_F32(x + i);                                                            \
+                for (int r = 0; r < 4; r++)                                                                            \
+                    sum[4 * q + r] += load_vector(w + (r * gap + q) * k + i) * in;                                     \
+            }                                                                                                          \
+        SUMS(sum, 4 * (rows), total);                                                                                  \
+        for (int q = 0; q < (rows); q++)                                                                               \
+            for (int r = 0; r < 4; r++) {                                                                              \
+                for (int64_t j = i; j < k; j++)                                                                        \
+                    total[4 * q + r] += load_one(w[(r * gap + q) * k + j]) * x[j];                                     \
+                float *to = out + r * gap + q;                                                                         \
+                *to = add ? *to + total[4 * q + r] * scale : total[4 * q + r] * scale;                                 \
+            }                                                                                                          \
     }
 
 /* Many rows of x: blocks of them that fit half of a small L2 stay there while the matrix passes by. */
 #define PRODUCT(kind, element, load_vector, load_one)                                                                  \
-    SERIAL(NAME(product_##kind##_serial), element, load_vector, load_one)                                              \
-    TILE(NAME(product_##kind##_single), element, 8, 1, load_vector, load_one)                                          \
+    STREAMS(NAME(product_##kind##_pairs), element, 2, load_vector, load_one)                                           \
+    STREAMS(NAME(product_##kind##_rows_apart), element, 1, load_vector, load_one)                                      \
     TILE(NAME(product_##kind##_tile), element, ROWS, COLUMNS, load_vector, load_one)                                   \
     TILE(NAME(product_##kind##_narrow), element, ROWS, 1, load_vector, load_one)                                       \
     TILE(NAME(product_##kind##_one), element, 1, 1, load_vector, load_one)                                             \
@@ -96,12 +95,13 @@ TARGET static inline NAME(floats) NAME(pick)(NAME(ints) mask, NAME(floats) yes, 
     TARGET static void NAME(product_##kind)(const element *w, int64_t n, int64_t k, const float *x, int64_t rows,      \
                                             float scale, float *out, int64_t stride, bool add) {                       \
         if (rows == 1) {                                                                                               \
+            const int64_t gap = n / 4;                                                                                 \
             int64_t i = 0;                                                                                             \
-            for (; k <= AS_SERIAL_K && i + 8 <= n; i += 8)                                                             \
-                NAME(product_##kind##_serial)(w + i * k, k, x, scale, out + i, add);                                   \
-            for (; i + 8 <= n; i += 8)                                                                                 \
-                NAME(product_##kind##_single)(w + i * k, k, x, scale, out + i, stride, add);                           \
-            for (; i < n; i++)                                                                                         \
+            for (; i + 2 <= gap; i += 2)                                                                               \
+                NAME(product_##kind##_pairs)(w + i * k, k, gap, x, scale, out + i, add);                               \
+            for (; i < gap; i++)                                                                                       \
+                NAME(product_##kind##_rows_apart)(w + i * k, k, gap, x, scale, out + i, add);                          \
+            for (i = 4 * gap; i < n; i++)                                                                              \
                 NAME(product_##kind##_one)(w + i * k, k, x, scale, out + i, stride, add);                              \
             return;                                                                                                    \
         }                                                                                                              \
@@ -288,7 +288,7 @@ static const as_vector NAME(table) = {NAME(product), NAME(norm), NAME(rotate), N
 #undef LOAD_AS_F32
 #undef LOAD_AS_BF16
 #undef TILE
-#undef SERIAL
+#undef STREAMS
 #undef PRODUCT
 #undef SAME
 #undef VALUES
