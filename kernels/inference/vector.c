@@ -10,6 +10,9 @@
 /* Of activations that stay in L2 while a matrix passes by: half of the 512 KiB that the smallest of today's have. */
 enum { BLOCK_BYTES = 256 << 10 };
 
+/* Rows so short (keys of a head) that what follows their sums weighs more than where they are read. */
+enum { SHORT_K = 256 };
+
 /* One row of activations: where the weights are read. Least times, one thread of an EPYC guest with 32 KiB of L1, 1 MiB
  * of L2 and AVX512-BF16, rows of 288 and of 2048 elements, GB/s:
  *
@@ -63,8 +66,9 @@ AS_TARGET_AVX2 static inline void eight_sums_of_8(const __m256 *v, float *out) {
 #define COLUMNS 4
 #define SUM(v) sum_of_8((__m256)(v))
 #define SUMS(v, n, out)                                                                                                \
-    if ((n) == 8)                                                                                                      \
-        eight_sums_of_8((const __m256 *)(v), out);                                                                     \
+    if ((n) % 8 == 0)                                                                                                  \
+        for (int sums_i = 0; sums_i < (n); sums_i += 8)                                                                \
+            eight_sums_of_8((const __m256 *)(v) + sums_i, (out) + sums_i);                                             \
     else                                                                                                               \
         SUMS_ONE_BY_ONE(v, n, out)
 #include "vector_body.h"

@@ -39,11 +39,14 @@ TARGET static inline NAME(floats) NAME(pick)(NAME(ints) mask, NAME(floats) yes, 
             for (int c = 0; c < (columns); c++)                                                                        \
                 for (int64_t j = i; j < k; j++)                                                                        \
                     total[c * (rows) + r] += load_one(w[r * k + j]) * x[c * k + j];                                    \
+        for (int s = 0; s < (columns) * (rows); s++)                                                                   \
+            total[s] *= scale;                                                                                         \
         for (int c = 0; c < (columns); c++)                                                                            \
-            for (int r = 0; r < (rows); r++) {                                                                         \
-                float *to = out + c * stride + r;                                                                      \
-                *to = add ? *to + total[c * (rows) + r] * scale : total[c * (rows) + r] * scale;                       \
-            }                                                                                                          \
+            for (int r = 0; add && r < (rows); r++)                                                                    \
+                out[c * stride + r] += total[c * (rows) + r];                                                          \
+        for (int c = 0; c < (columns); c++)                                                                            \
+            for (int r = 0; !add && r < (rows); r++)                                                                   \
+                out[c * stride + r] = total[c * (rows) + r];                                                           \
     }
 
 /* One x against `rows` rows of each of four streams, `gap` rows apart: memory is read in four places, in each of them
@@ -75,6 +78,7 @@ TARGET static inline NAME(floats) NAME(pick)(NAME(ints) mask, NAME(floats) yes, 
 #define PRODUCT(kind, element, load_vector, load_one)                                                                  \
     STREAMS(NAME(product_##kind##_pairs), element, 2, load_vector, load_one)                                           \
     STREAMS(NAME(product_##kind##_rows_apart), element, 1, load_vector, load_one)                                      \
+    TILE(NAME(product_##kind##_short), element, 16, 1, load_vector, load_one)                                          \
     TILE(NAME(product_##kind##_tile), element, ROWS, COLUMNS, load_vector, load_one)                                   \
     TILE(NAME(product_##kind##_narrow), element, ROWS, 1, load_vector, load_one)                                       \
     TILE(NAME(product_##kind##_one), element, 1, 1, load_vector, load_one)                                             \
@@ -95,8 +99,11 @@ TARGET static inline NAME(floats) NAME(pick)(NAME(ints) mask, NAME(floats) yes, 
     TARGET static void NAME(product_##kind)(const element *w, int64_t n, int64_t k, const float *x, int64_t rows,      \
                                             float scale, float *out, int64_t stride, bool add) {                       \
         if (rows == 1) {                                                                                               \
-            const int64_t gap = n / 4;                                                                                 \
             int64_t i = 0;                                                                                             \
+            for (; k <= SHORT_K && i + 16 <= n; i += 16)                                                               \
+                NAME(product_##kind##_short)(w + i * k, k, x, scale, out + i, stride, add);                            \
+            w += i * k, out += i, n -= i, i = 0;                                                                       \
+            const int64_t gap = n / 4;                                                                                 \
             for (; i + 2 <= gap; i += 2)                                                                               \
                 NAME(product_##kind##_pairs)(w + i * k, k, gap, x, scale, out + i, add);                               \
             for (; i < gap; i++)                                                                                       \
@@ -214,30 +221,34 @@ TARGET static float NAME(soften)(float *score, int n, float *most, float *sum) {
     return keep;
 }
 
-/* out[r][width of vectors] = keep[r] * out + sum over j of weight[r][j] value[j], for r < rows. */
-#define VALUES(name, element, rows, vectors, load_vector)                                                              \
+/* out[r] = keep[r] * out[r] + sum over j of weight[r][j] value[j], one vector of each, for r < rows; positions j, j + 1
+ * ... of `turns` go into sums of their own, since few rows would wait for their additions. */
+#define VALUES(name, element, rows, turns, load_vector)                                                                \
     TARGET static void name(const element *v, int head_dim, int n, const float *weight, const float *keep,             \
                             float *out) {                                                                              \
-        NAME(floats) sum[rows][vectors];                                                                               \
-        for (int r = 0; r < (rows); r++)                                                                               \
-            for (int l = 0; l < (vectors); l++)                                                                        \
-                sum[r][l] = LOAD_AS_F32(out + r * head_dim + l * WIDTH) * keep[r];                                     \
-        for (int j = 0; j < n; j++, v += head_dim) {                                                                   \
-            NAME(floats) in[vectors];                                                                                  \
-            for (int l = 0; l < (vectors); l++)                                                                        \
-                in[l] = load_vector(v + l * WIDTH);                                                                    \
+        NAME(floats) sum[rows][turns];                                                                                 \
+        memset(sum, 0, sizeof sum);                                                                                    \
+        int j = 0;                                                                                                     \
+        for (; j + (turns) <= n; j += (turns))                                                                         \
+            for (int l = 0; l < (turns); l++) {                                                                        \
+                const NAME(floats) in = load_vector(v + (j + l) * head_dim);                                           \
+                for (int r = 0; r < (rows); r++)                                                                       \
+                    sum[r][l] += weight[r * AS_ATTEND_BLOCK + j + l] * in;                                             \
+            }                                                                                                          \
+        for (; j < n; j++)                                                                                             \
             for (int r = 0; r < (rows); r++)                                                                           \
-                for (int l = 0; l < (vectors); l++)                                                                    \
-                    sum[r][l] += weight[r * AS_ATTEND_BLOCK + j] * in[l];                                              \
+                sum[r][0] += weight[r * AS_ATTEND_BLOCK + j] * load_vector(v + j * head_dim);                          \
+        for (int r = 0; r < (rows); r++) {                                                                             \
+            for (int l = 1; l < (turns); l++)                                                                          \
+                sum[r][0] += sum[r][l];                                                                                \
+            NAME(floats) *to = (NAME(floats) *)(out + r * head_dim);                                                   \
+            *to = *to * keep[r] + sum[r][0];                                                                           \
         }                                                                                                              \
-        for (int r = 0; r < (rows); r++)                                                                               \
-            for (int l = 0; l < (vectors); l++)                                                                        \
-                *(NAME(floats) *)(out + r * head_dim + l * WIDTH) = sum[r][l];                                         \
     }
 
 #define ALL_VALUES(kind, element, load_vector, load_one)                                                               \
-    VALUES(NAME(values_##kind##_four), element, 4, 1, load_vector)                                                     \
-    VALUES(NAME(values_##kind##_one), element, 1, 1, load_vector)                                                      \
+    VALUES(NAME(values_##kind##_four), element, 4, 2, load_vector)                                                     \
+    VALUES(NAME(values_##kind##_one), element, 1, 4, load_vector)                                                      \
     TARGET static void NAME(values_##kind)(const element *v, int head_dim, int n, const float *weight,                 \
                                            const float *keep, int rows, float *out) {                                  \
         int i = 0;                                                                                                     \
