@@ -39,9 +39,10 @@ int64_t as_parts_now_ns(void);
 as_status as_parts_create(as_parts **out, as_error *e) AS_MUST_CHECK;
 void as_parts_free(as_parts *p); /* NULL allowed */
 int64_t as_parts_operations(const as_parts *p);
-/* Times are of the operations whose totals lie between the quartiles, percentiles of all. {operations, instrumented_ns (mean of one), rows[]: phase, path, layer, where, source, count, total_ns, mean_ns,
- * p50_ns, p99_ns, bytes, flops, ceiling}. Rows of layer null hold a path over all its layers, one occurrence each time it
- * starts over; rows with a number one layer of it. NULL: out of memory, or no operation was ended. New object. */
+/* {operations, instrumented_ns (mean of one), rows[]: phase, path, layer, where, source, count, total_ns, mean_ns, p50_ns,
+ * p99_ns, bytes, flops, ceiling}. Times are of the operations whose totals lie between the quartiles, percentiles of all.
+ * Rows of layer null hold a path over all its layers, one occurrence each time it starts over; rows with a number one
+ * layer of it. NULL: out of memory, or no operation was ended. New object. */
 struct json_t *as_parts_json(const as_parts *p);
 
 #ifdef __cplusplus

@@ -125,7 +125,7 @@ static void print_part(const json_t *p, double operations) {
     as_format_time(time, number(p, "total_ns") / operations);
     if (json_is_number(percent))
         snprintf(floor, sizeof floor, "%.0f%%", json_number_value(percent));
-    printf("  %-8s %-20s %-6s %10s %6.1f%% %6s\n", json_string_value(json_object_get(p, "phase")),
+    printf("  %-8s %-20s %-6s %10s %6.1f%% %9s\n", json_string_value(json_object_get(p, "phase")),
            json_string_value(json_object_get(p, "path")), json_string_value(json_object_get(p, "where")), time,
            100 * number(p, "share"), floor);
 }
@@ -136,8 +136,8 @@ static void print_breakdown(const as_run_state *s, int c) {
     size_t i;
     char left[32], whole[32], cost[32];
     const double operations = number(closure, "operations"), instrumented = number(closure, "instrumented_ns");
-    printf("\nparts of %s, %lld instrumented operations\n  %-8s %-20s %-6s %10s %7s %6s\n", s->plan->cases[c].id,
-           (long long)operations, "phase", "part", "where", "time", "share", "floor");
+    printf("\nparts of %s, %lld instrumented operations\n  %-8s %-20s %-6s %10s %7s %9s\n", s->plan->cases[c].id,
+           (long long)operations, "phase", "part", "where", "time", "share", "of floor");
     json_array_foreach(parts, i, p) if (json_is_null(json_object_get(p, "layer"))) print_part(p, operations);
     as_format_time(left, fabs(number(closure, "unattributed_ns")));
     as_format_time(whole, instrumented);

@@ -1,5 +1,5 @@
 /* The decoder on the host: every rung against the float64 reference on ragged shapes, the cache against recomputation,
- * rows against one another, layers against layers, broken kernels, refusals, and the breakdown's sums. */
+ * rows against one another, layers against layers, broken kernels, and the breakdown's sums. */
 #include "kernels/inference/decoder_cpu.h"
 #include "kernels/isa.h"
 #include "parts.h"
@@ -422,105 +422,6 @@ static void every_layer_agrees(void **state) {
     check_layers("model=tiny;phase=prefill;prompt=50");
 }
 
-/* ---- refusals ---- */
-
-static void refuse(const char *variant, const char *axes, const char *why) {
-    const as_params p = params_of(axes);
-    as_work w;
-    as_error e = {0};
-    assert_int_equal(as_inference_suite.describe(&p, variant_of(variant), &cpu, &w, &e), AS_EUSAGE);
-    if (!strstr(e.message, why))
-        fail_msg("%s: '%s' does not say '%s'", axes, e.message, why);
-}
-
-static void nonsense_is_refused(void **state) {
-    (void)state;
-    refuse("simd", "batch=1", "model must be given");
-    refuse("simd", "model=llama-9b", "no model llama-9b");
-    refuse("simd", "model=llama-70b", "to size, not to run");
-    refuse("simd", "model=bert-base", "no decoder");
-    refuse("simd", "model=tiny;context=512", "512 positions");
-    refuse("simd", "model=tiny;phase=prefill;prompt=513", "512 positions");
-    refuse("simd", "model=tiny;phase=generate;prompt=480;tokens=64", "512 positions");
-    refuse("simd", "model=tiny;phase=generate;tokens=9223372036854775807", "512 positions");
-    refuse("simd", "model=tiny;phase=generate;tokens=1", "at least 2");
-    refuse("simd", "model=tiny;phase=prefill;prompt=0", "at least one token");
-    refuse("simd", "model=tiny;phase=prefill;context=4", "leave it out");
-    refuse("simd", "model=tiny;context=8;tokens=4", "leave it out");
-    refuse("simd", "model=tiny;prompt=4", "leave it out");
-    refuse("simd", "model=tiny;phase=train", "phase is");
-    refuse("simd", "model=tiny;type=f16", "type is");
-    refuse("simd", "model=tiny;batch=0", "batch is");
-    refuse("simd", "model=tiny;batch=1000000", "batch is");
-    refuse("naive", "model=tiny;context=8;threads=2", "one thread");
-    refuse("openblas", "model=tiny;context=8", "type:f32");
-}
-
-static double bytes_of(const char *axes) {
-    const as_params p = params_of(axes);
-    as_work w;
-    as_error e;
-    assert_int_equal(as_inference_suite.describe(&p, variant_of("simd"), &cpu, &w, &e), AS_OK);
-    double sum = (double)w.state_bytes;
-    for (int i = 0; i < w.operands; i++)
-        sum += (double)w.operand[i].count * (double)as_dtype_bytes(w.operand[i].type);
-    return sum;
-}
-
-/* The remedy's own figures: what it names fits, one more does not. */
-static void the_largest_that_fits_is_named(void **state) {
-    (void)state;
-    const double room = 6e9;
-    char text[160], axes[128];
-    as_params p = params_of("model=llama-1b;batch=64;context=4096");
-    as_inference_suite.largest(&p, variant_of("simd"), &cpu, room, text);
-    long long batch = 0, context = 0;
-    if (sscanf(text, "the largest that fits is batch:%lld, or context:%lld", &batch, &context) != 2)
-        fail_msg("%s", text);
-    for (int more = 0; more < 2; more++) {
-        snprintf(axes, sizeof axes, "model=llama-1b;batch=%lld;context=4096", batch + more);
-        assert_int_equal(bytes_of(axes) <= room, !more);
-        snprintf(axes, sizeof axes, "model=llama-1b;batch=64;context=%lld", context + more);
-        assert_int_equal(bytes_of(axes) <= room, !more);
-    }
-    p = params_of("model=llama-8b");
-    as_inference_suite.largest(&p, variant_of("simd"), &cpu, room, text);
-    assert_non_null(strstr(text, "no batch fits"));
-}
-
-/* ---- formulas ---- */
-
-static void work_is_as_published(void **state) {
-    (void)state;
-    const as_model *m = as_model_named("llama-8b");
-    assert_int_equal(as_model_kv_elements(m) * 2, 131072);
-    const as_step s = {.model = m, .phase = AS_PHASE_DECODE, .type = AS_BF16, .batch = 1, .context = 512, .prompt = 1};
-    const double weights = as_model_parameters_read(m) * 2;
-    assert_true(fabs(weights - 15.01e9) < 0.01e9);
-    assert_true(fabs(as_step_bytes_read(&s) - weights - 512 * 131072.0) < 1);
-    assert_true(fabs(as_step_bytes_written(&s) - 131072.0) < 1);
-    assert_true(fabs(as_step_flops(&s) - weights - 4.0 * 32 * 32 * 128 * 513) < 1);
-    /* A prefill of one token is a decode step without a past. */
-    as_step one = s, none = s;
-    one.phase = AS_PHASE_PREFILL;
-    one.context = none.context = 0;
-    assert_true(fabs(as_step_flops(&one) - as_step_flops(&none)) < 1e-9 * as_step_flops(&one));
-    /* A generation is its prefill and its steps. */
-    as_step all = one, first = one;
-    all.phase = AS_PHASE_GENERATE;
-    all.prompt = first.prompt = 10;
-    all.tokens = 3;
-    double sum = as_step_flops(&first), bytes = as_step_bytes_read(&first) + as_step_bytes_written(&first);
-    for (int64_t i = 0; i < 2; i++) {
-        as_step step = s;
-        step.context = 10 + i;
-        sum += as_step_flops(&step);
-        bytes += as_step_bytes_read(&step) + as_step_bytes_written(&step);
-    }
-    assert_true(fabs(as_step_flops(&all) - sum) < 1e-9 * sum);
-    assert_true(fabs(as_step_bytes_read(&all) + as_step_bytes_written(&all) - bytes) < 1e-9 * bytes);
-}
-
 /* ---- the breakdown ---- */
 
 static double total_of(const json_t *rows, const char *path, bool layers, int *count) {
@@ -574,51 +475,6 @@ static void parts_add_up(void **state) {
     trial_end(&t);
 }
 
-/* Layers that grow are one occurrence of their path; one that starts over is another, as is a new operation. */
-static void occurrences_are_counted(void **state) {
-    (void)state;
-    as_parts *parts;
-    as_error e;
-    assert_int_equal(as_parts_create(&parts, &e), AS_OK);
-    assert_null(as_parts_json(parts)); /* no operation has ended */
-    const int layers[] = {0, 1, 0, 1, -1, 1};
-    for (int i = 0; i < 6; i++) {
-        as_parts_add(parts, &(as_part){"decode", "norm", layers[i], "host", "clock", 10 + i, 4, 2, "memory"});
-        if (i == 4)
-            as_parts_total(parts, 100);
-    }
-    as_parts_total(parts, 50);
-    json_t *all = as_parts_json(parts), *row = json_array_get(json_object_get(all, "rows"), 0);
-    assert_true(json_is_null(json_object_get(row, "layer")));
-    assert_int_equal(json_integer_value(json_object_get(row, "count")), 4);
-    assert_true(json_number_value(json_object_get(row, "total_ns")) == 10 + 11 + 12 + 13 + 14 + 15);
-    assert_true(json_number_value(json_object_get(row, "bytes")) == 6); /* of an occurrence: 6 parts in 4 */
-    assert_true(json_number_value(json_object_get(all, "instrumented_ns")) == 75);
-    json_decref(all);
-    as_parts_free(parts);
-}
-
-/* A disturbed operation, and one that was too fast, change no time but the percentiles. */
-static void the_middle_counts(void **state) {
-    (void)state;
-    as_parts *parts;
-    as_error e;
-    const double times[] = {100, 104, 5000, 102, 98, 1, 100, 96};
-    assert_int_equal(as_parts_create(&parts, &e), AS_OK);
-    for (int i = 0; i < 8; i++) {
-        as_parts_add(parts, &(as_part){"decode", "head", -1, "host", "clock", times[i] - 1, 0, 0, NULL});
-        as_parts_total(parts, times[i]);
-    }
-    json_t *all = as_parts_json(parts), *row = json_array_get(json_object_get(all, "rows"), 0);
-    assert_int_equal(json_integer_value(json_object_get(all, "operations")), 4); /* 98, 100, 100, 102 */
-    assert_true(json_number_value(json_object_get(all, "instrumented_ns")) == 100);
-    assert_true(json_number_value(json_object_get(row, "mean_ns")) == 99);
-    assert_int_equal(json_integer_value(json_object_get(row, "count")), 4);
-    assert_true(json_number_value(json_object_get(row, "p99_ns")) > 4000);
-    json_decref(all);
-    as_parts_free(parts);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rungs_match_the_reference),
@@ -628,12 +484,7 @@ int main(void) {
         cmocka_unit_test(rows_do_not_influence_one_another),
         cmocka_unit_test(greedy_tokens_are_the_same),
         cmocka_unit_test(every_layer_agrees),
-        cmocka_unit_test(nonsense_is_refused),
-        cmocka_unit_test(the_largest_that_fits_is_named),
-        cmocka_unit_test(work_is_as_published),
         cmocka_unit_test(parts_add_up),
-        cmocka_unit_test(occurrences_are_counted),
-        cmocka_unit_test(the_middle_counts),
     };
     return cmocka_run_group_tests_name("inference", tests, make_teams, end_teams);
 }

@@ -1,6 +1,7 @@
 /* Included once for each instruction set, with NAME(x), TARGET, WIDTH (floats of a vector), ROWS x COLUMNS (a register
- * tile: rows of the matrix x rows of activations), SUM(v) (of a vector's lanes) and SUMS(v, n, out) (the same of n vectors). Constants of loops that hold
- * vectors are known to the compiler, so that it unrolls them and the sums stay in registers. */
+ * tile: rows of the matrix x rows of activations), SUM(v) (of a vector's lanes) and SUMS(v, n, out) (the same of n
+ * vectors). Constants of loops that hold vectors are known to the compiler, so that it unrolls them and the sums stay in
+ * registers. */
 
 typedef float NAME(floats) __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 typedef uint16_t NAME(halves) __attribute__((vector_size(2 * WIDTH), aligned(2), may_alias));
