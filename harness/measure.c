@@ -224,3 +224,25 @@ as_status as_measure_once(as_bench *b, as_workshop *w, as_error *e) {
     AS_TRY(as_measure_issue(b, w, b->graph ? b->graph_batch : b->copies, e));
     return w->device.driver->stream_sync(&w->device, w->stream, e);
 }
+
+/* ---- the instrumented pass ---- */
+
+double as_measure_parts_cost_ns(double op_ns) {
+    return fmax(op_ns, fmin(fmax(AS_PARTS_LEAST_NS, AS_PARTS_OPERATIONS * op_ns), AS_PARTS_MOST_NS));
+}
+
+/* Warm, from the rounds before; copies in turn, as there. */
+as_status as_measure_parts(as_bench *b, as_parts *parts, as_error *e) {
+    const int64_t begin = as_now_ns();
+    for (int64_t n = 0; n < AS_PARTS_MOST_OPERATIONS; n++) {
+        const double spent = (double)(as_now_ns() - begin), next = n > 0 ? spent / (double)n : 0;
+        if ((n >= AS_PARTS_OPERATIONS && spent >= AS_PARTS_LEAST_NS) || (n > 0 && spent + next > AS_PARTS_MOST_NS))
+            break;
+        AS_TRY(b->variant->breakdown(&b->call[b->next], parts, e));
+        b->next = b->next + 1 == b->copies ? 0 : b->next + 1;
+        if (as_parts_operations(parts) != n + 1)
+            return as_fail(e, AS_EFAIL, "the breakdown of %s/%s ended %lld operations for 1", b->suite->name,
+                           b->variant->name, (long long)(as_parts_operations(parts) - n));
+    }
+    return AS_OK;
+}

@@ -6,12 +6,13 @@
 #endif
 
 static const as_suite *const suites[] = {
-    &as_matmul_suite,  //
-    &as_memcpy_suite,  //
-    &as_memory_suite,  //
-    &as_launch_suite,  //
-    &as_alloc_suite,   //
-    &as_offload_suite, //
+    &as_matmul_suite,    //
+    &as_memcpy_suite,    //
+    &as_memory_suite,    //
+    &as_launch_suite,    //
+    &as_alloc_suite,     //
+    &as_offload_suite,   //
+    &as_inference_suite, //
     &as_synthetic_suite, NULL,
 };
 

@@ -82,7 +82,7 @@ static double worst_of(const as_suite *s, const as_params *p, const as_work *w, 
     assert_non_null(rows);
     for (int64_t i = 0; i < w->rows; i++)
         rows[i] = i;
-    as_reference r = {p, w, (const void *const *)operand, rows, w->rows, expected, scale};
+    as_reference r = {p, w, (const void *const *)operand, rows, w->rows, expected, scale, NULL};
     as_error e;
     assert_int_equal(s->reference(&r, &e), AS_OK);
     const as_operand *o = &w->operand[w->operands - 1];
@@ -327,6 +327,8 @@ static void sums_count_every_word_of_every_pass(void **state) {
                 uint32_t expected = 0;
                 for (size_t i = 0; i < count; i++)
                     expected += words[1 + i];
+                assert_int_equal(as_stream_sum_quarters((as_isa)isa)(words + 1, 4 * count, passes),
+                                 as_stream_sum((as_isa)isa)(words + 1, 4 * count, passes));
                 assert_int_equal(as_stream_sum((as_isa)isa)(words + 1, 4 * count, passes),
                                  (uint32_t)(expected * (uint32_t)passes));
             }

@@ -368,6 +368,45 @@ static void memory_that_does_not_suffice(void **unused) {
     unsetenv("FAKE_FREE_BYTES");
 }
 
+/* ---- the instrumented pass ---- */
+
+static int operations_ended = 1; /* by each call of the hook */
+
+static as_status fake_breakdown(const as_call *call, as_parts *parts, as_error *e) {
+    (void)call, (void)e;
+    fake_calls++;
+    for (int i = 0; i < operations_ended; i++) {
+        as_parts_add(parts, &(as_part){"decode", "head", -1, "host", "clock", 10, 0, 0, NULL});
+        as_parts_total(parts, 12);
+    }
+    return AS_OK;
+}
+
+static void the_pass_runs_enough_operations(void **unused) {
+    (void)unused;
+    const as_variant v = {.name = "parts", .on = "cpu", .run = host_run, .breakdown = fake_breakdown};
+    as_bench b;
+    as_parts *parts;
+    prepare_variant(&b, &v, 3);
+    assert_int_equal(as_parts_create(&parts, &error), AS_OK);
+    fake_calls = 0;
+    assert_int_equal(as_measure_parts(&b, parts, &error), AS_OK);
+    assert_int_equal(fake_calls, AS_PARTS_MOST_OPERATIONS); /* short ones: as many as are kept */
+    assert_int_equal(as_parts_operations(parts), AS_PARTS_MOST_OPERATIONS);
+    as_parts_free(parts);
+    for (operations_ended = 0; operations_ended <= 2; operations_ended += 2) { /* none, or two for one */
+        assert_int_equal(as_parts_create(&parts, &error), AS_OK);
+        assert_int_equal(as_measure_parts(&b, parts, &error), AS_EFAIL);
+        as_parts_free(parts);
+    }
+    operations_ended = 1;
+    as_bench_release(&b, &shop);
+    assert_true(as_measure_parts_cost_ns(1000) == AS_PARTS_LEAST_NS);
+    assert_true(as_measure_parts_cost_ns(5e7) == 1e9);
+    assert_true(as_measure_parts_cost_ns(3e8) == AS_PARTS_MOST_NS);
+    assert_true(as_measure_parts_cost_ns(4e9) == 4e9); /* one is always run */
+}
+
 #define ON(device, test) cmocka_unit_test_setup_teardown(test, open_##device, close_shop)
 
 int main(void) {
@@ -389,6 +428,7 @@ int main(void) {
         ON(fake, a_variant_may_ask_for_the_host_clock),
         ON(cpu, a_failing_operation_ends_its_round),
         ON(fake, memory_that_does_not_suffice),
+        ON(cpu, the_pass_runs_enough_operations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static const as_device cuda = {.driver = &cuda_kind, .name = "cuda0", .last_leve
 static const as_device cpu = {.driver = &as_cpu_driver, .name = "cpu", .last_level_cache_bytes = 32 << 20};
 
 static const as_suite *const suites[] = {&as_matmul_suite, &as_memcpy_suite,  &as_memory_suite,   &as_launch_suite,
-                                         &as_alloc_suite,  &as_offload_suite, &as_synthetic_suite};
+                                         &as_alloc_suite,  &as_offload_suite, &as_inference_suite, &as_synthetic_suite};
 enum { SUITES = sizeof suites / sizeof *suites };
 
 static const as_device *device_of(const char *kind) { return strcmp(kind, "cpu") == 0 ? &cpu : &cuda; }
@@ -359,20 +359,35 @@ static void level_follows_working_set(void **state) {
     assert_int_equal(as_level_serving(&no_l3, 4 * mib + 1, 1, false), AS_LEVEL_DRAM);
 }
 
-static void assert_refs(const as_device *d, const char *bound, int64_t working_set, const char *threads, bool cold,
-                        const char *expected) {
+static void assert_refs_of(const as_device *d, const char *bound, const as_work *w, const char *threads, bool cold,
+                           const char *expected) {
     as_params p;
     as_error e;
     as_ceiling_ref ref[AS_MAX_CEILING_REFS];
     char text[512] = "";
     assert_int_equal(as_params_init(&p, as_matmul_suite.axes, as_matmul_suite.n_axes, &e), AS_OK);
     assert_int_equal(as_params_set(&p, "threads", threads, &e), AS_OK);
-    const as_work w = {.working_set_bytes = working_set};
     const as_bound b = {bound, 1};
-    int n = as_ceilings_for(&b, &w, &p, d, cold, ref);
+    int n = as_ceilings_for(&b, w, &p, d, cold, ref);
     for (int i = 0; i < n; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s[%s] ", ref[i].variant, ref[i].axes);
     assert_string_equal(text, expected);
+}
+
+static void assert_refs(const as_device *d, const char *bound, int64_t working_set, const char *threads, bool cold,
+                        const char *expected) {
+    assert_refs_of(d, bound, &(as_work){.working_set_bytes = working_set}, threads, cold, expected);
+}
+
+/* What hardly writes is no copy: at 5% and above it is. */
+static void reads_are_measured_against_reads(void **state) {
+    (void)state;
+    as_work w = {.working_set_bytes = INT64_C(1) << 40, .bytes_read = 1000, .bytes_written = 49};
+    assert_refs_of(&cpu, "memory", &w, "1", false, "read[level=dram;threads=1] ");
+    assert_refs_of(&cuda, "memory", &w, "1", false, "read[level=hbm] ");
+    w.bytes_written = 50;
+    assert_refs_of(&cpu, "memory", &w, "1", false, "read[level=dram;threads=1] copy[level=dram;threads=1] ");
+    assert_refs_of(&cuda, "memory", &w, "1", false, "read[level=hbm] copy[level=hbm] ");
 }
 
 static void bounds_name_their_ceilings(void **state) {
@@ -487,6 +502,7 @@ int main(void) {
         cmocka_unit_test(senseless_parameters_are_usage_errors),
         cmocka_unit_test(level_follows_working_set),
         cmocka_unit_test(bounds_name_their_ceilings),
+        cmocka_unit_test(reads_are_measured_against_reads),
         cmocka_unit_test(every_bound_finds_its_resource),
         cmocka_unit_test(ceiling_sizes_follow_the_rules),
         cmocka_unit_test(catalogue_holds_the_models),

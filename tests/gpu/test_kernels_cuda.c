@@ -149,7 +149,7 @@ static void check_reference(const bench *b, const char *axes) {
         rows[i] = i == n_rows - 1 ? w->rows - 1 : i * step;
     for (int i = 0; i < w->operands; i++)
         input[i] = w->operand[i].role == AS_IN ? b->host[i] : NULL;
-    const as_reference r = {&b->params, w, input, rows, n_rows, expected, scale};
+    const as_reference r = {&b->params, w, input, rows, n_rows, expected, scale, NULL};
     assert_ok(b->suite->reference(&r, e));
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = rows[i / w->columns] * w->columns + i % w->columns;
@@ -323,7 +323,7 @@ static void test_matmul_device_reference(void **state) {
         assert_ok(as_matmul_suite.device_reference(&call, e));
         assert_ok(DRIVER.stream_sync(&device, stream, e));
         const void *input[] = {b.host[0], b.host[1], NULL};
-        const as_reference r = {&b.params, &b.work, input, rows, b.work.rows, want[0], want[1]};
+        const as_reference r = {&b.params, &b.work, input, rows, b.work.rows, want[0], want[1], NULL};
         assert_ok(as_matmul_suite.reference(&r, e));
         for (int i = 0; i < 2; i++) {
             assert_ok(DRIVER.copy(&device, got[i], out[i], (size_t)n * sizeof(double), e));
