@@ -113,7 +113,7 @@ static void check_output(bench *b, const char *axes) {
     if (b->work.check == AS_CHECK_REFERENCE) {
         const int64_t row = 0;
         double expected, scale;
-        const as_reference r = {&b->params, &b->work, NULL, &row, 1, &expected, &scale};
+        const as_reference r = {&b->params, &b->work, NULL, &row, 1, &expected, &scale, NULL};
         uint32_t end;
         assert_ok(as_memcpy_suite.reference(&r, e));
         memcpy(&end, got, sizeof end);
