@@ -10,6 +10,7 @@ from .claims_file import Claim, load_claims
 from .claims_language import ExpressionError
 from .claims_measured import Figures, Illegal, Source, Untestable, check_selection, find_case
 from .claims_quantity import parse_unit, shown
+from .claims_run import offered_here
 from .errors import InputProblem
 from .probes import PROBES
 
@@ -98,27 +99,34 @@ class Court:
     def fail(self, claim: Claim, line: int, message: str):
         raise InputProblem(f"{self.path}:{line}: claim {claim.id!r}: {message}")
 
-    def check(self, claim: Claim, catalogue: dict) -> None:
-        """An illegal selection is an error even where nothing would be measured."""
+    def check(self, claim: Claim, catalogue: dict, older: bool = False) -> None:
+        """An illegal selection is an error even where nothing would be measured. `older`: the catalogue is of a result,
+        and may lack what suites were given later."""
         for variables in claim.instances():
             for name, selection in claim.selections(variables).items():
                 try:
                     check_selection(selection, catalogue)
                 except Illegal as illegal:
+                    if illegal.newer and older:
+                        continue
                     self.fail(claim, claim.line("select", name, illegal.field), str(illegal))
                 except Untestable:
                     continue
 
     def judge_all(self, claims: list) -> list:
-        for source in self.sources:
-            for claim in claims:
-                self.check(claim, source.result.plan["catalogue"])
+        """Names of variants and axes are checked against the command at hand, where there is one; a result may be older."""
+        offered = offered_here()
+        for claim in claims:
+            if offered is not None:
+                self.check(claim, offered)
+            for source in self.sources:
+                self.check(claim, source.result.plan["catalogue"], older=True)
         return [Judged(claim, tuple(self.judge(claim))) for claim in claims]
 
     def judge(self, claim: Claim) -> list:
         if claim.untestable is not None:
             return [Judgement(UNTESTABLE, _waiting(claim))]
-        if claim.rule == "behaviour":
+        if claim.probe is not None:
             return [self._probe(claim)]
         if claim.rule == "arithmetic":
             return [self._judge(claim, None)]

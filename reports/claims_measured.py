@@ -25,11 +25,12 @@ class Untestable(Exception):
 
 
 class Illegal(Exception):
-    """A selection that the suite's catalogue rules out: what is wrong and the field at fault."""
+    """A selection that the suite's catalogue rules out: what is wrong and the field at fault. `newer`: it names what a
+    later version of the suite may have."""
 
-    def __init__(self, message: str, name: str):
+    def __init__(self, message: str, name: str, newer: bool = False):
         super().__init__(message)
-        self.field = name
+        self.field, self.newer = name, newer
 
 
 @dataclass(frozen=True)
@@ -122,12 +123,13 @@ def check_selection(selection: dict, catalogue: dict) -> None:
     if not variants:
         raise Untestable(f"the command that made the result offers suite {suite['name']} on no {kind}")
     if variant not in variants:
-        raise Illegal(f"{suite['name']} has no variant {variant!r} on {kind}: {', '.join(variants)}", "variant")
+        message = f"{suite['name']} has no variant {variant!r} on {kind}: {', '.join(variants)}"
+        raise Illegal(message, "variant", newer=True)
 
 
 def _check_axis(suite: str, axes: dict, name: str, value) -> None:
     if name not in axes:
-        raise Illegal(f"{suite} has no axis {name!r}: {', '.join(axes)}", name)
+        raise Illegal(f"{suite} has no axis {name!r}: {', '.join(axes)}", name, newer=True)
     whole = str(axes[name].get("default", "")).isdigit()
     named = axes[name].get("unit") == "threads" and value == "all"
     if whole and not named and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
@@ -149,7 +151,11 @@ def describe(selection: dict) -> str:
 
 def find_case(selection: dict, result: Result) -> Case:
     """The measured case. Of several devices of the kind, the first by name."""
-    check_selection(selection, result.plan["catalogue"])
+    try:
+        check_selection(selection, result.plan["catalogue"])
+    except Illegal as illegal:
+        name = f"axis {illegal.field}" if illegal.field != "variant" else f"variant {selection['variant']}"
+        raise Untestable(f"the command that made the result has no {name} in suite {selection['suite']}") from None
     wanted = full_parameters(selection, suite_entry(result.plan["catalogue"], selection["suite"]))
     found = [
         case
@@ -285,10 +291,24 @@ class Figures:
             figure = Figure(figure.key, error, len(logs) - 1)
         return Quantity(seconds, TIME, {figure: seconds})
 
+    def observed(self, case: Case, name: str) -> Quantity:
+        """What a series holds that is no measurement, such as a code that came back: one number in every sample, exact."""
+        series = self._series(case, name)
+        values = {x for row in series["samples"] for x in row}
+        if len(values) != 1:
+            seen = ", ".join(f"{x:g}" for x in sorted(values)[:5]) or "nothing"
+            raise Untestable(f"series {name!r} of {case.id} is not one and the same number: {seen}")
+        return Quantity(float(values.pop()))
+
     def percentile(self, case: Case, percent: Quantity) -> Quantity:
+        return self.series_percentile(case, None, percent)
+
+    def series_percentile(self, case: Case, name: str | None, percent: Quantity) -> Quantity:
         """Woodruff's interval: the share of samples below the percentile varies from unit to unit; the percentiles
         at p -+ t se(share) bound it. So samples of one round are not taken for independent ones."""
-        series = self._series(case, None)
+        series = self._series(case, name)
+        if series["unit"] != "ns":
+            raise Untestable(f"series {name!r} of {case.id} is in {series['unit']}, not a time")
         if series["batch"] != 1:
             raise Untestable(f"a sample of {case.id} is a mean of {series['batch']} operations: no percentile is known")
         by_launch = case.statistics["scope"] == "launches"
@@ -301,7 +321,7 @@ class Figures:
         if n * (1 - p) < 1:
             raise Untestable(f"{case.id} has {n} samples, too few for its percentile {percent.value:g}")
         value = _quantile(pooled, p)
-        figure = Figure((case.id, f"percentile {percent.value:g}"), None, 0)
+        figure = Figure((case.id, f"percentile {percent.value:g} of {name or 'time'}"), None, 0)
         if m >= FEWEST_UNITS:
             residuals = [bisect.bisect_right(sorted(row), value) - p * len(row) for row in units.values()]
             spread = math.sqrt(m / (m - 1) * math.fsum(r * r for r in residuals)) / n

@@ -46,6 +46,16 @@ def catalogue(command: str) -> dict:
         raise EnvironmentProblem(f"{command} list --json gave no JSON; set ASSAY_COMMAND to a whole build") from None
 
 
+def offered_here() -> dict | None:
+    """The catalogue of the command that started this; None where none did, or it gives none."""
+    if not os.environ.get("ASSAY_COMMAND"):
+        return None
+    try:
+        return catalogue(find_command())
+    except EnvironmentProblem:
+        return None
+
+
 def needed_ids(claim: Claim, offered: dict, listed: list) -> tuple:
     """(ids of the plan that the claim selects, what it selects beside them)."""
     found, missing = [], []
