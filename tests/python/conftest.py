@@ -42,6 +42,17 @@ def command(capsys):
 
 
 @pytest.fixture
+def offering(tmp_path, monkeypatch):
+    """A command that offers what the one behind the synthetic GPU result did."""
+    path, offered = tmp_path / "assay-offering", tmp_path / "offered.json"
+    catalogue = json.loads(GPU.read_text(encoding="utf-8"))["plan"]["catalogue"]
+    offered.write_text(json.dumps(catalogue), encoding="utf-8")
+    path.write_text(f"#!/bin/sh\ncat '{offered}'\n", encoding="utf-8")
+    path.chmod(0o755)
+    monkeypatch.setenv("ASSAY_COMMAND", str(path))
+
+
+@pytest.fixture
 def save(tmp_path):
     """Writes a document, or raw text or bytes, to a file."""
 
