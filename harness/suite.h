@@ -189,7 +189,7 @@ typedef struct as_private_command {
 typedef struct as_registry {
     const as_suite *const *suites;          /* ends at NULL; the ceiling suite is not listed */
     const as_device_driver *const *drivers; /* ends at NULL; the cpu driver is always there and not listed */
-    const as_absent_kind *absent; /* kinds of device that this build leaves out; ends at kind NULL; NULL: none */
+    const as_absent_kind *absent;       /* kinds of device that this build leaves out; ends at kind NULL; NULL: none */
     const as_private_command *commands; /* ends at name NULL; NULL: none */
     const as_suite *ceilings;           /* NULL for none */
     /* The ceiling cases that serve bound `b` of a case; the highest of their rates counts. Returns their number,

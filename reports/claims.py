@@ -114,7 +114,7 @@ class Court:
                     continue
 
     def judge_all(self, claims: list) -> list:
-        """Names of variants and axes are checked against the command at hand, where there is one; a result may be older."""
+        """Variants and axes are checked against the command at hand, where there is one; a result may be older."""
         offered = offered_here()
         for claim in claims:
             if offered is not None:

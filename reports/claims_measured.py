@@ -292,7 +292,7 @@ class Figures:
         return Quantity(seconds, TIME, {figure: seconds})
 
     def observed(self, case: Case, name: str) -> Quantity:
-        """What a series holds that is no measurement, such as a code that came back: one number in every sample, exact."""
+        """What a series holds that is no measurement, such as a code: the same number in every sample, exact."""
         series = self._series(case, name)
         values = {x for row in series["samples"] for x in row}
         if len(values) != 1:

@@ -9,8 +9,8 @@ from .load import Case, Result
 
 # What a suite is about. A suite that is not listed is drawn by time.
 SUITE_METRIC = {"matmul": "flop_rate", "memcpy": "bandwidth", "launch": "time_per_item"}
-# Launch variants that build a graph: their cost is paid once, so it is drawn apart, by the whole operation.
-GRAPH_BUILD = ("graph_instantiate", "graph_first_launch")
+# Launch variants that build or change a graph: their cost is paid once, so it is drawn apart, by the whole operation.
+GRAPH_BUILD = ("graph_instantiate", "graph_first_launch", "graph_upload", "graph_set_params", "graph_update")
 MOST_CEILINGS = 3
 
 
@@ -96,6 +96,8 @@ def panels(result: Result, suite: str, t) -> list:
 def _panel(result: Result, suite: str, device: str, cases: list, part: str, t) -> Panel | None:
     if suite == "matmul":
         cases = [c for c in cases if _square(c)]
+    if suite == "launch" and part == "":  # what has no chain, such as the start of a process, stands in the table
+        cases = [c for c in cases if SUITE_METRIC["launch"] in c.metrics]
     axis, metric = x_axis(cases), "time" if part == "build" else metric_of(suite, cases)
     cases = [c for c in cases if axis and labels.whole(c.parameters.get(axis))]
     if metric is None or not cases:

@@ -31,7 +31,7 @@ typedef struct trait {
     const char *on, *variant, *item; /* item: what `chain` counts; NULL: nothing */
     unsigned takes;
     counted counted;
-    const char *no_ceiling; /* NULL: bounded by the launch ceiling, or by memory where there is an output */
+    const char *no_ceiling;   /* NULL: bounded by the launch ceiling, or by memory where there is an output */
     double each_ns, whole_ns; /* rough, of one item and of the operation; for the planner only */
 } trait;
 
@@ -176,8 +176,8 @@ static void limit(const as_params *p, const trait *t, int64_t chain, as_work *w)
 static void elementwise(const as_params *p, const trait *t, as_work *w) {
     const int64_t n = as_params_int(p, "n");
     const bool compute = strcmp(t->variant, "config_compute") == 0;
-    w->operand[0] = (as_operand){"x", AS_IN, AS_MEM_DEVICE, AS_U32, AS_BITS, n,
-                                 compute ? AS_LAUNCH_KEY_COMPUTE : AS_LAUNCH_KEY_MEMORY};
+    w->operand[0] = (as_operand){
+        "x", AS_IN, AS_MEM_DEVICE, AS_U32, AS_BITS, n, compute ? AS_LAUNCH_KEY_COMPUTE : AS_LAUNCH_KEY_MEMORY};
     w->operand[1] = (as_operand){"y", AS_OUT, AS_MEM_DEVICE, AS_U32, AS_BITS, n, 0};
     w->operands = 2;
     w->bytes_read = w->bytes_written = 4 * (double)n;

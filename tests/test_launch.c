@@ -158,12 +158,9 @@ static void lists_of_misuses_agree(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(foreign_calls_count),
-        cmocka_unit_test(foreign_calls_are_made),
-        cmocka_unit_test(wake_ups_count),
-        cmocka_unit_test(queued_tasks_count_and_wait),
-        cmocka_unit_test(processes_end_well),
-        cmocka_unit_test(one_thread_cannot_wake_another),
+        cmocka_unit_test(foreign_calls_count),    cmocka_unit_test(foreign_calls_are_made),
+        cmocka_unit_test(wake_ups_count),         cmocka_unit_test(queued_tasks_count_and_wait),
+        cmocka_unit_test(processes_end_well),     cmocka_unit_test(one_thread_cannot_wake_another),
         cmocka_unit_test(lists_of_misuses_agree),
     };
     return cmocka_run_group_tests_name("launch", tests, make_teams, end_teams) != 0;

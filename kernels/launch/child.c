@@ -15,8 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REPORT_FD = 3, TIMEOUT_MS = 60000, MOST_SETTINGS = 8 };
-#define WITHIN_CHILD "ASSAY_LAUNCH_CHILD" /* set in children: a program that takes no notice of its words cannot fork on */
+enum { REPORT_FD = 3, TIMEOUT_MS = 30000, MOST_SETTINGS = 8 };
+#define WITHIN_CHILD                                                                                                   \
+    "ASSAY_LAUNCH_CHILD" /* set in children: a program that takes no notice of its words cannot fork on */
 
 extern char **environ;
 
@@ -116,8 +117,14 @@ as_status as_child_run(const char *bus, const char *mode, const char *argument, 
     char fd[12], parent[24];
     snprintf(fd, sizeof fd, "%d", REPORT_FD);
     snprintf(parent, sizeof parent, "%ld", (long)getpid());
-    char *const words[] = {(char *)"assay", (char *)AS_LAUNCH_CHILD_COMMAND, fd, parent, (char *)bus, (char *)mode,
-                           (char *)argument, NULL};
+    char *const words[] = {(char *)"assay",
+                           (char *)AS_LAUNCH_CHILD_COMMAND,
+                           fd,
+                           parent,
+                           (char *)bus,
+                           (char *)mode,
+                           (char *)argument,
+                           NULL};
     as_child_setting all[MOST_SETTINGS] = {{WITHIN_CHILD, "1"}};
     for (int i = 1; settings && settings->name && i + 1 < MOST_SETTINGS; i++)
         all[i] = *settings++;
@@ -146,10 +153,10 @@ static const struct mode {
     as_status (*run)(as_child_job *j, as_error *e);
     bool initialised; /* cuInit is called before */
 } modes[] = {
-    {"context", as_child_context, false},         {"module", as_child_module, true},
-    {"runtime", as_child_runtime, false},         {"contexts", as_child_contexts, true},
+    {"context", as_child_context, false},           {"module", as_child_module, true},
+    {"runtime", as_child_runtime, false},           {"contexts", as_child_contexts, true},
     {"freed_memory", as_child_freed_memory, false}, {"second_context", as_child_second_context, false},
-    {"shared_exec", as_child_shared_exec, false}, {"older_cubin", as_child_older_cubin, true},
+    {"shared_exec", as_child_shared_exec, false},   {"older_cubin", as_child_older_cubin, true},
     {"static_jit", as_child_static_jit, false},
 };
 

@@ -13,9 +13,9 @@ extern "C" {
 #endif
 
 typedef struct as_child_report {
-    bool done;        /* the mode went through to its end */
-    int signal;       /* what killed the process; 0: it ended by itself. Filled by the parent */
-    double value[3];  /* the extra series of the case: ns, bytes or codes */
+    bool done;         /* the mode went through to its end */
+    int signal;        /* what killed the process; 0: it ended by itself. Filled by the parent */
+    double value[3];   /* the extra series of the case: ns, bytes or codes */
     char message[200]; /* why it did not */
 } as_child_report;
 
@@ -24,7 +24,7 @@ typedef struct as_child_setting {
     const char *name, *value;
 } as_child_setting;
 
-/* Runs the mode to its end. AS_EFAIL: no child, no answer within 60 s, or a child within a child. A report that is not
+/* Runs the mode to its end. AS_EFAIL: no child, no answer within 30 s, or a child within a child. A report that is not
  * `done` is AS_OK: the caller judges it. */
 as_status as_child_run(const char *bus, const char *mode, const char *argument, const as_child_setting *settings,
                        as_child_report *out, as_error *e) AS_MUST_CHECK;

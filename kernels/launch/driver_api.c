@@ -13,7 +13,7 @@ as_status as_cu_open(const as_cu_api **out, as_error *e) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return as_fail(e, AS_EABSENT, "no NVIDIA driver library (libcuda.so.1)");
-    /* ISO C has no cast from object to function pointers, hence memcpy. */
+        /* ISO C has no cast from object to function pointers, hence memcpy. */
 #define LOOK_UP(name, symbol, parameters)                                                                              \
     {                                                                                                                  \
         void *found = dlsym(library, symbol);                                                                          \

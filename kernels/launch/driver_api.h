@@ -37,7 +37,7 @@ enum { AS_CU_SCHED_AUTO = 0, AS_CU_SCHED_SPIN = 1, AS_CU_SCHED_YIELD = 2, AS_CU_
        unsigned shared_bytes, void *stream, void **arguments, void **extra))                                           \
     X(memory_alloc, "cuMemAlloc_v2", (as_cu_pointer * out, size_t bytes))                                              \
     X(memory_free, "cuMemFree_v2", (as_cu_pointer p))                                                                  \
-    X(memory_info, "cuMemGetInfo_v2", (size_t *free_bytes, size_t *total_bytes))                                       \
+    X(memory_info, "cuMemGetInfo_v2", (size_t * free_bytes, size_t * total_bytes))                                     \
     X(copy_to_host, "cuMemcpyDtoH_v2", (void *to, as_cu_pointer from, size_t bytes))
 
 #define AS_CU_MEMBER(name, symbol, parameters) int(*name) parameters;

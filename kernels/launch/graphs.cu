@@ -56,8 +56,8 @@ static as_status fan_out(const as_cuda_link *link, int64_t chain, cudaGraph_t gr
     return s;
 }
 
-static as_status with_copies(const as_cuda_link *link, const as_launch_copies *copies, int64_t chain,
-                             cudaGraph_t graph, as_error *e) {
+static as_status with_copies(const as_cuda_link *link, const as_launch_copies *copies, int64_t chain, cudaGraph_t graph,
+                             as_error *e) {
     cudaGraphNode_t copy, kernel = NULL;
     for (int64_t i = 0; i < chain; i++) {
         AS_CUDA(e, cudaGraphAddMemcpyNode1D(&copy, graph, kernel ? &kernel : NULL, kernel ? 1 : 0, copies->cell,
@@ -83,8 +83,8 @@ as_status as_launch_graph_build(const as_call *call, const as_launch_copies *cop
     if (strcmp(shape, "chain") == 0)
         return as_cuda_chain_capture(&link, chain, out, e);
     AS_CUDA(e, cudaGraphCreate(out, 0));
-    const as_status s = strcmp(shape, "fan_out") == 0 ? fan_out(&link, chain, *out, e)
-                                                      : with_copies(&link, copies, chain, *out, e);
+    const as_status s =
+        strcmp(shape, "fan_out") == 0 ? fan_out(&link, chain, *out, e) : with_copies(&link, copies, chain, *out, e);
     if (s != AS_OK) {
         (void)cudaGraphDestroy(*out);
         *out = NULL;

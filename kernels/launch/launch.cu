@@ -33,7 +33,7 @@ as_status as_launch_credit(const as_call *call, int64_t count, as_error *e) {
     if (!call->counter)
         return AS_OK;
     as_launch_credit_kernel<<<1, 1, 0, as_cuda_stream(call->stream)>>>((unsigned long long *)call->counter,
-                                                                      (unsigned long long)count);
+                                                                       (unsigned long long)count);
     AS_CUDA_LAUNCHED(e);
     AS_CUDA(e, cudaStreamSynchronize(as_cuda_stream(call->stream)));
     return AS_OK;

@@ -38,7 +38,8 @@ enum { AS_LAUNCH_SPIN_NS = 10000, AS_LAUNCH_IDLE_NS = 1000000 };
     X(launch, process_fork, 0, "fork and exec of a program that does nothing, to its exit")                            \
     X(launch, process_spawn, 0, "posix_spawn of a program that does nothing, to its exit")
 
-#define AS_LAUNCH_QUEUE_SERIES {"wait", "ns", false, false}
+#define AS_LAUNCH_QUEUE_SERIES                                                                                         \
+    { "wait", "ns", false, false }
 
 /* wait: mean time from putting a task into the queue to its start on the other thread. */
 #define AS_LAUNCH_CPU_EXTRA(X)                                                                                         \
@@ -108,8 +109,8 @@ enum { AS_LAUNCH_SPIN_NS = 10000, AS_LAUNCH_IDLE_NS = 1000000 };
       {"first_call", "ns", false}, {"second_call", "ns", false})                                                       \
     X(launch, contexts, AS_HOST_CLOCK | AS_SINGLE, "a fresh process makes several contexts and launches in each",      \
       {"create", "ns", false}, {"memory", "bytes", false}, {"launch", "ns", false})                                    \
-    X(launch, misuse, AS_HOST_CLOCK | AS_SINGLE, "a misuse, and the codes that come back",                             \
-      {"first", "code", false}, {"second", "code", false}, {"third", "code", false})
+    X(launch, misuse, AS_HOST_CLOCK | AS_SINGLE, "a misuse, and the codes that come back", {"first", "code", false},   \
+      {"second", "code", false}, {"third", "code", false})
 
 AS_LAUNCH_CPU(AS_PROTOTYPE_CPU)
 AS_LAUNCH_CPU_STATE(AS_PROTOTYPE_CPU_STATE)

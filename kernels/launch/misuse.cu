@@ -55,8 +55,7 @@ static void *on_errand(void *context) {
 }
 
 /* Does fn on a thread of its own and waits for it. */
-static as_status elsewhere(const trial *t, cudaError_t (*fn)(void *context), void *context, double *code,
-                           as_error *e) {
+static as_status elsewhere(const trial *t, cudaError_t (*fn)(void *context), void *context, double *code, as_error *e) {
     errand x = {as_cuda_of(t->call->device)->ordinal, fn, context, cudaSuccess};
     pthread_t thread;
     if (pthread_create(&thread, NULL, on_errand, &x) != 0)
@@ -267,7 +266,8 @@ as_status as_launch_misuse_prepare_cuda(const as_call *call, void **state, as_er
 void as_launch_misuse_finish_cuda(void *) {}
 
 static as_status in_child(const char *name, trial *t, as_error *e) {
-    static const as_child_setting settings[] = {{"CUDA_MODULE_LOADING", NULL}, {"CUDA_CACHE_DISABLE", "1"}, {NULL, NULL}};
+    static const as_child_setting settings[] = {
+        {"CUDA_MODULE_LOADING", NULL}, {"CUDA_CACHE_DISABLE", "1"}, {NULL, NULL}};
     as_child_report report;
     AS_TRY(as_child_run(as_cuda_of(t->call->device)->pci_bus_id, name, "-", settings, &report, e));
     if (!report.done && !report.signal)

@@ -83,8 +83,8 @@ static as_status make(const as_call *call, priority_state *s, bool loaded, as_er
     s->link = as_launch_link_of(call);
     if (!loaded)
         return AS_OK;
-    AS_CUDA(e, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, as_launch_background_kernel,
-                                                             BACKGROUND_THREADS, 0));
+    AS_CUDA(e, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, as_launch_background_kernel, BACKGROUND_THREADS,
+                                                             0));
     s->blocks = (unsigned)(WAVES * resident * as_cuda_of(call->device)->properties.multiProcessorCount);
     return s->blocks ? AS_OK : as_fail(e, AS_EABSENT, "this GPU takes no block of %d threads", BACKGROUND_THREADS);
 }

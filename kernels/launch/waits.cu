@@ -149,8 +149,8 @@ static void finish(void *state) {
 /* In the current context; the first launch loads the kernels there. */
 static as_status fill(const as_call *call, wait_state *s, bool blocking_event, as_error *e) {
     AS_CUDA(e, cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking));
-    AS_CUDA(e, cudaEventCreateWithFlags(&s->event,
-                                        cudaEventDisableTiming | (blocking_event ? cudaEventBlockingSync : 0)));
+    AS_CUDA(e,
+            cudaEventCreateWithFlags(&s->event, cudaEventDisableTiming | (blocking_event ? cudaEventBlockingSync : 0)));
     if (call->counter) {
         AS_CUDA(e, cudaMalloc((void **)&s->cell, sizeof *s->cell));
         AS_CUDA(e, cudaMemset(s->cell, 0, sizeof *s->cell));

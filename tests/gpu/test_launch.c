@@ -111,8 +111,8 @@ static void test_graphs(void **state) {
     (void)state;
     all_count((const char *const[]){"graph", "graph_instantiate", "graph_first_launch", "graph_upload", NULL},
               (const char *const[]){"chain=1", "chain=2;shape=fan_out", "chain=65;shape=fan_out",
-                                    "chain=1;shape=copies", "chain=65;shape=copies", "chain=5;shape=fan_out;kernel=10us",
-                                    NULL});
+                                    "chain=1;shape=copies", "chain=65;shape=copies",
+                                    "chain=5;shape=fan_out;kernel=10us", NULL});
     all_count((const char *const[]){"graph_set_params", "graph_update", NULL},
               (const char *const[]){"chain=1", "chain=64", NULL});
 }
@@ -122,17 +122,17 @@ static void test_waits(void **state) {
     static const char *const all[] = {"wait_stream",     "wait_event",    "wait_poll_stream",
                                       "wait_poll_event", "wait_callback", NULL};
     all_count(all, (const char *const[]){"chain=1", "chain=7", "chain=3;kernel=10us", NULL});
-    all_count((const char *const[]){"wait_stream", NULL},
-              (const char *const[]){"chain=3;schedule=spin", "chain=3;schedule=yield", "chain=3;schedule=blocking",
-                                    NULL});
+    all_count(
+        (const char *const[]){"wait_stream", NULL},
+        (const char *const[]){"chain=3;schedule=spin", "chain=3;schedule=yield", "chain=3;schedule=blocking", NULL});
     all_count((const char *const[]){"wait_event", NULL}, (const char *const[]){"chain=3;schedule=blocking", NULL});
 }
 
 static void test_workers(void **state) {
     (void)state;
     all_count((const char *const[]){"workers_stream", "workers_streams", "workers_graph", NULL},
-              (const char *const[]){"chain=1", "chain=64;workers=2", "chain=7;workers=4", "chain=3;workers=2;kernel=10us",
-                                    NULL});
+              (const char *const[]){"chain=1", "chain=64;workers=2", "chain=7;workers=4",
+                                    "chain=3;workers=2;kernel=10us", NULL});
 }
 
 static void test_device_side(void **state) {
@@ -222,9 +222,9 @@ int main(int argc, char **argv) {
     if (absent)
         return absent;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_graphs),     cmocka_unit_test(test_waits),  cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_graphs),      cmocka_unit_test(test_waits),      cmocka_unit_test(test_workers),
         cmocka_unit_test(test_device_side), cmocka_unit_test(test_priorities), cmocka_unit_test(test_configurations),
-        cmocka_unit_test(test_misuses),    cmocka_unit_test(test_cold),
+        cmocka_unit_test(test_misuses),     cmocka_unit_test(test_cold),
     };
     return cmocka_run_group_tests_name("launch on a GPU", tests, open_device, close_device) != 0;
 }
