@@ -83,11 +83,12 @@ as_status as_child_module(as_child_job *j, as_error *e) {
     return as_cold_correct(j->api, out) ? AS_OK : as_fail(e, AS_EFAIL, "the kernel's output is wrong");
 }
 
-/* first_call, second_call: cudaFree(0), the customary first call, which makes the context. */
+/* first_call: choosing the device and cudaFree(0), the customary first call, which makes the context; cuInit is in it.
+ * second_call: cudaFree(0) again. */
 as_status as_child_runtime(as_child_job *j, as_error *e) {
     int device = 0;
-    AS_CUDA(e, cudaDeviceGetByPCIBusId(&device, j->bus));
     double t = as_cold_now_ns();
+    AS_CUDA(e, cudaDeviceGetByPCIBusId(&device, j->bus));
     AS_CUDA(e, cudaSetDevice(device));
     AS_CUDA(e, cudaFree(NULL));
     j->report->value[0] = as_cold_now_ns() - t;

@@ -3,7 +3,7 @@
  *   freed_memory    a kernel that writes to freed memory, with the wait; a second cudaFree; a call after both
  *   second_context  cuCtxCreate once the runtime has made its context; a call of the runtime in it; a kernel there
  *   shared_exec     launches of one instantiated graph by two threads at once, no lock: the first code that is not 0;
- *                   executions that are missing; how often two of them overlapped
+ *                   1: executions are missing; 1: two of them overlapped
  *   older_cubin     load of machine code for compute capability 7.5; load of PTX instead; 1: its kernel was wrong
  *   static_jit      cudaFree(0) in this program, whose runtime is linked statically; load of PTX; 1: its kernel was wrong
  *
@@ -12,6 +12,7 @@
 #include "driver_api.h"
 
 #include "../cuda/check.h"
+#include "../cuda/internal.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -109,7 +110,7 @@ static as_status visit_graph(visits *v, cudaGraphExec_t *exec, as_error *e) {
     AS_CUDA(e, cudaMemset(v, 0, sizeof *v));
     AS_CUDA(e, cudaGraphCreate(&graph, 0));
     AS_CUDA(e, cudaGraphAddKernelNode(&node, graph, NULL, 0, &params));
-    AS_CUDA(e, cudaGraphInstantiate(exec, graph, 0));
+    AS_CUDA(e, as_cuda_instantiate(exec, graph));
     AS_CUDA(e, cudaGraphDestroy(graph));
     return AS_OK;
 }
@@ -141,8 +142,8 @@ as_status as_child_shared_exec(as_child_job *j, as_error *e) {
     AS_CUDA(e, cudaMemcpy(&result, v, sizeof result, cudaMemcpyDeviceToHost));
     const cudaError_t first = l[0].code != cudaSuccess ? l[0].code : l[1].code;
     j->report->value[0] = seen(first != cudaSuccess ? first : ended);
-    j->report->value[1] = (double)(THREADS * LAUNCHES) - result.runs;
-    j->report->value[2] = result.overlaps;
+    j->report->value[1] = result.runs != THREADS * LAUNCHES;
+    j->report->value[2] = result.overlaps != 0;
     return AS_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "gpu_test.h"
 
 #include "kernels/cuda/internal.h"
+#include "kernels/launch/child.h"
 #include "place.h"
 #include "suites/launch_traits.h"
 #include "suites/suites.h"
@@ -215,9 +216,96 @@ static void test_configurations(void **state) {
             }
 }
 
+/* ---- the fresh process itself: needs no GPU ---- */
+
+static void child_says_why_it_cannot(void **state) {
+    (void)state;
+    as_child_report r;
+    assert_ok(as_child_run("ffff:ff:1f.0", "contexts", "1", NULL, &r, e));
+    assert_false(r.done);
+    assert_int_equal(r.signal, 0);
+    assert_true(strstr(r.message, "libcuda.so.1") || strstr(r.message, "cuInit") || strstr(r.message, "no GPU at"));
+}
+
+static void child_without_a_report_is_no_success(void **state) {
+    (void)state;
+    as_child_report r;
+    assert_ok(as_child_run("ffff:ff:1f.0", "no such mode", "-", NULL, &r, e));
+    assert_false(r.done);
+    assert_string_equal(r.message, "the fresh process ended with status 2 and no report");
+}
+
+/* The fake driver before all others; what the program itself needs to start stays. */
+static char library_path[8192];
+static as_child_setting with_fake[] = {{"LD_LIBRARY_PATH", library_path}, {NULL, NULL}};
+
+static int name_fake(void **state) {
+    (void)state;
+    const char *rest = getenv("LD_LIBRARY_PATH");
+    snprintf(library_path, sizeof library_path, "%s%s%s", FAKE_CUDA_FOLDER, rest ? ":" : "", rest ? rest : "");
+    return 0;
+}
+
+static void child_times_what_it_does(void **state) {
+    (void)state;
+    static const struct {
+        const char *mode, *argument;
+    } all[] = {{"context", "-"}, {"module", "cubin"}, {"module", "ptx_cached"}, {"contexts", "3"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        as_child_report r;
+        assert_ok(as_child_run("0000:01:00.0", all[i].mode, all[i].argument, with_fake, &r, e));
+        if (!r.done)
+            fail_msg("%s %s: %s", all[i].mode, all[i].argument, r.message);
+        for (int k = 0; k < 3; k++)
+            assert_true(r.value[k] > 0 && r.value[k] < 1e9);
+        if (strcmp(all[i].mode, "contexts") == 0)
+            assert_true(r.value[1] == 16 << 20); /* memory of each */
+    }
+    as_child_report older;
+    assert_ok(as_child_run("0000:01:00.0", "older_cubin", "-", with_fake, &older, e));
+    assert_true(older.done && older.value[0] == 0 && older.value[1] == 0 && older.value[2] == 0);
+}
+
+static void child_does_not_hide_a_fault(void **state) {
+    (void)state;
+    as_child_report r;
+    const as_child_setting wrong[] = {with_fake[0], {"FAKE_CUDA_WRONG", "1"}, {NULL, NULL}};
+    assert_ok(as_child_run("0000:01:00.0", "module", "ptx", wrong, &r, e));
+    assert_false(r.done);
+    assert_string_equal(r.message, "the kernel's output is wrong");
+    assert_ok(as_child_run("0000:01:00.0", "older_cubin", "-", wrong, &r, e));
+    assert_true(r.done && r.value[1] == 0 && r.value[2] == 1);
+    const as_child_setting dies[] = {with_fake[0], {"FAKE_CUDA_DIES", "1"}, {NULL, NULL}};
+    assert_ok(as_child_run("0000:01:00.0", "context", "-", dies, &r, e));
+    assert_false(r.done);
+    assert_int_equal(r.signal, 9);
+    assert_ok(as_child_run("0000:02:00.0", "module", "cubin", with_fake, &r, e));
+    assert_true(!r.done && strstr(r.message, "no GPU at 0000:02:00.0"));
+    assert_ok(as_child_run("0000:01:00.0", "contexts", "65", with_fake, &r, e));
+    assert_true(!r.done && strstr(r.message, "1 to 64 contexts"));
+}
+
+/* A program that takes no notice of its words would start itself for ever. */
+static void child_starts_no_child(void **state) {
+    (void)state;
+    as_child_report r;
+    as_error why = {0};
+    setenv("ASSAY_LAUNCH_CHILD", "1", 1);
+    assert_int_equal(as_child_run("ffff:ff:1f.0", "contexts", "1", NULL, &r, &why), AS_EFAIL);
+    unsetenv("ASSAY_LAUNCH_CHILD");
+    assert_non_null(strstr(why.message, "unset ASSAY_LAUNCH_CHILD"));
+}
+
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], AS_LAUNCH_CHILD_COMMAND) == 0)
         return as_launch_child_main(argc, argv);
+    const struct CMUnitTest processes[] = {
+        cmocka_unit_test(child_says_why_it_cannot),    cmocka_unit_test(child_without_a_report_is_no_success),
+        cmocka_unit_test(child_starts_no_child),       cmocka_unit_test(child_times_what_it_does),
+        cmocka_unit_test(child_does_not_hide_a_fault),
+    };
+    if (cmocka_run_group_tests_name("fresh processes", processes, name_fake, NULL) != 0)
+        return 1;
     const int absent = without_device();
     if (absent)
         return absent;
