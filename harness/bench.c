@@ -82,7 +82,8 @@ static as_status make_copy(as_bench *b, as_workshop *w, int copy, as_team *team,
                    .stream = w->stream,
                    .team = team,
                    .place = &w->placement,
-                   .extra = b->extra};
+                   .extra = b->extra,
+                   .own_ns = &b->own_ns};
     if (b->variant->prepare)
         AS_TRY(b->variant->prepare(c, &c->state, e));
     b->prepared = copy + 1;

@@ -32,6 +32,7 @@ typedef struct as_bench {
     as_call *call;  /* one a copy */
     void **operand; /* copies x AS_MAX_OPERANDS */
     double *extra;  /* AS_MAX_EXTRA values, in memory that device and host both write to */
+    double own_ns;  /* AS_OWN_CLOCK: what the last operation stored */
     as_graph graph; /* AS_CAPTURE: `graph_batch` operations captured at warm-up; NULL before */
     int64_t graph_batch;
     double op_ns; /* estimate from warm-up */

@@ -166,6 +166,7 @@ static const struct command {
     {"bisect", "find the commit that made it slower: git bisect run assay bisect --build COMMAND", bisect},
     {"calibrate", "how small a change this machine lets compare and duet see, by a study of known ones", in_python},
     {"reproduce", "measure a published result again, and what of it holds: assay reproduce RESULT.json", in_python},
+    {"size", "predict memory, TTFT and ITL of a model from measured ceilings: assay size --model P RESULT", in_python},
     {"claims", "judge written claims: assay claims FILE RESULT...", in_python},
     {"baseline", "what nights are compared with: assay baseline accept RESULT --reason TEXT", in_python},
     {"nightly", "judge a night by its baseline and its history: assay nightly RESULT", in_python},

@@ -17,6 +17,7 @@
 
 /* Kept free: page tables, stacks and libraries of this process, so that touching a block never gets it killed. */
 #define RESERVE_BYTES ((size_t)32 << 20)
+#define HUGE_BYTES ((size_t)2 << 20)
 
 typedef struct block {
     void *start;
@@ -109,8 +110,30 @@ static as_status reserve_block(cpu_device *c, as_error *e) {
     return AS_OK;
 }
 
+static void *map(size_t bytes, int flags) {
+    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+}
+
+/* Reserved huge pages; where there are too few, a range at a huge page's boundary with the advice to use them. What
+ * took effect is for the reader of /proc/self/smaps. *mapped: bytes from the returned start. */
+static void *map_huge(size_t bytes, size_t *mapped) {
+    *mapped = (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
+    void *p = map(*mapped, MAP_HUGETLB);
+    if (p != MAP_FAILED)
+        return p;
+    char *wide = map(*mapped + HUGE_BYTES, 0);
+    if (wide == MAP_FAILED)
+        return MAP_FAILED;
+    const size_t head = (HUGE_BYTES - (uintptr_t)wide % HUGE_BYTES) % HUGE_BYTES;
+    if (head)
+        munmap(wide, head);
+    if (head < HUGE_BYTES)
+        munmap(wide + head + *mapped, HUGE_BYTES - head);
+    (void)madvise(wide + head, *mapped, MADV_HUGEPAGE);
+    return wide + head;
+}
+
 static as_status cpu_alloc(as_device *d, as_memory kind, size_t bytes, void **out, as_error *e) {
-    (void)kind; /* all kinds are plain host memory here */
     cpu_device *c = d->impl;
     size_t free_bytes, total_bytes, page = c->page_bytes;
     *out = NULL;
@@ -121,7 +144,7 @@ static as_status cpu_alloc(as_device *d, as_memory kind, size_t bytes, void **ou
                        bytes, free_bytes, total_bytes);
     AS_TRY(reserve_block(c, e));
     size_t mapped = bytes ? (bytes + page - 1) / page * page : page;
-    void *p = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *p = kind == AS_MEM_HUGE ? map_huge(mapped, &mapped) : map(mapped, 0);
     if (p == MAP_FAILED)
         return as_fail_code(e, AS_ENOMEM, errno, "%zu bytes of host memory: %s", bytes, strerror(errno));
     for (size_t i = 0; i < mapped; i += page)

@@ -17,12 +17,15 @@ struct json_t;
 struct as_device_telemetry;
 struct as_placement;
 
-/* Where an operand lives. On the CPU device all of them are plain host memory. */
+/* Where an operand lives. On the CPU device all of them but AS_MEM_HUGE are plain host memory. */
 typedef enum as_memory {
-    AS_MEM_DEVICE,   /* the device's own memory; on cpu: host memory, page-aligned, bound to the placement */
-    AS_MEM_PINNED,   /* page-locked host memory */
-    AS_MEM_PAGEABLE, /* ordinary host memory */
-    AS_MEM_MANAGED,  /* unified memory, small sizes only */
+    AS_MEM_DEVICE,         /* the device's own memory; on cpu: host memory, page-aligned, bound to the placement */
+    AS_MEM_PINNED,         /* page-locked host memory */
+    AS_MEM_PAGEABLE,       /* ordinary host memory */
+    AS_MEM_MANAGED,        /* unified memory, small sizes only */
+    AS_MEM_WRITE_COMBINED, /* page-locked, written by the host around its caches; the host reads it very slowly */
+    AS_MEM_REGISTERED,     /* ordinary host memory, page-locked afterwards */
+    AS_MEM_HUGE,           /* on cpu: huge pages, reserved ones where there are, else transparent ones */
 } as_memory;
 
 typedef struct as_device_driver as_device_driver;

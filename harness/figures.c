@@ -59,6 +59,15 @@ static bool ceiling_dropped(const as_run_state *s, const as_case *k) {
     return false;
 }
 
+double as_case_ceiling_rate(const as_run_state *s, int c, int b, int *which) {
+    double high;
+    if (s->plan->cases[c].ceiling || !s->plan->options->ceilings || ceiling_dropped(s, &s->plan->cases[c])) {
+        *which = -1;
+        return NAN;
+    }
+    return best_rate(s, s->plan->cases[c].ceiling_of[b], which, &high);
+}
+
 /* Floor: time spent by construction plus the longest of amount / ceiling over the bounds. */
 static void judge_ceiling(const as_run_state *s, int c, as_figures *f) {
     const as_case *k = &s->plan->cases[c];

@@ -16,6 +16,8 @@ bool as_bench_device_clock(const as_bench *b, const as_workshop *w) {
     return w->device.driver->capture_begin != NULL && !(b->variant->flags & AS_HOST_CLOCK);
 }
 
+static bool own_clock(const as_bench *b) { return b->variant->flags & AS_OWN_CLOCK; }
+
 double as_host_clock_cost_ns(void) {
     static double cost;
     if (cost == 0) {
@@ -48,6 +50,14 @@ as_status as_measure_issue(as_bench *b, as_workshop *w, int64_t batch, as_error 
 
 static as_status sample(as_bench *b, as_workshop *w, int64_t batch, double *primary_ns, double *host_ns, as_error *e) {
     const as_device_driver *driver = w->device.driver;
+    if (own_clock(b)) {
+        const int64_t t = as_now_ns();
+        b->own_ns = NAN;
+        AS_TRY(as_measure_issue(b, w, batch, e));
+        *host_ns = (double)(as_now_ns() - t);
+        *primary_ns = b->own_ns;
+        return isfinite(b->own_ns) ? AS_OK : as_fail(e, AS_EFAIL, "%s stored no time of its own", b->variant->name);
+    }
     if (!as_bench_device_clock(b, w)) {
         const int64_t t = as_now_ns();
         AS_TRY(as_measure_issue(b, w, batch, e));
@@ -92,11 +102,14 @@ static as_status capture(as_bench *b, as_workshop *w, int64_t batch, as_error *e
 static as_status choose_batch(as_bench *b, as_workshop *w, int64_t *batch, double *op_ns, as_error *e) {
     const double enough = as_bench_device_clock(b, w) ? device_sample_ns : host_sample_ns;
     const int64_t unit = captures(b, w) ? b->copies : 1;
-    const int64_t most = b->variant->flags & AS_SINGLE ? 1 : captures(b, w) ? most_captured / unit * unit : most_batch;
+    const bool single = own_clock(b) || b->variant->flags & AS_SINGLE;
+    const int64_t most = single ? 1 : captures(b, w) ? most_captured / unit * unit : most_batch;
     double ns = 0, host = 0;
     *batch = unit;
     AS_TRY(sample(b, w, 1, &ns, &host, e)); /* first call: caches, page tables, clocks */
     *op_ns = ns / (double)unit;
+    if (own_clock(b))
+        return AS_OK;
     if (ns > 100 * enough) /* slow: repeating it to choose a batch would only take time */
         return AS_OK;
     for (;;) {
@@ -129,6 +142,8 @@ as_status as_measure_warmup(as_bench *b, as_workshop *w, int64_t batch, double l
         const int64_t start = as_now_ns();
         do {
             AS_TRY(sample(b, w, out->batch, &ns, &host, e));
+            if (own_clock(b)) /* what a round takes: an operation is longer than the part of it that counts */
+                ns = host;
             samples[k++] = ns;
         } while (k < 64 && (double)(as_now_ns() - start) < block_ns);
         block[n] = as_stats_median(samples, (size_t)k);
@@ -185,14 +200,14 @@ static void cross_check(const as_bench *b, const as_workshop *w, as_round *r) {
 }
 
 as_status as_measure_round(as_bench *b, as_workshop *w, as_round *r, as_error *e) {
-    const bool device_clock = as_bench_device_clock(b, w);
+    const bool manual_time = own_clock(b) || as_bench_device_clock(b, w);
     round_context x = {b, w, r, AS_OK, e};
     r->suspicion[0] = '\0';
     (void)as_host_clock_cost_ns();
     r->begin_ns = as_now_ns();
     AS_TRY(as_gb_run(&(as_gb_spec){.name = b->id,
                                    .iterations = (int64_t)r->samples * r->batch,
-                                   .manual_time = device_clock,
+                                   .manual_time = manual_time,
                                    .body = body,
                                    .context = &x},
                      &r->row, e));
@@ -208,4 +223,26 @@ as_status as_measure_once(as_bench *b, as_workshop *w, as_error *e) {
     b->next = 0; /* from the first copy on: a graph's batch is a multiple of the copies, the loop takes each once */
     AS_TRY(as_measure_issue(b, w, b->graph ? b->graph_batch : b->copies, e));
     return w->device.driver->stream_sync(&w->device, w->stream, e);
+}
+
+/* ---- the instrumented pass ---- */
+
+double as_measure_parts_cost_ns(double op_ns) {
+    return fmax(op_ns, fmin(fmax(AS_PARTS_LEAST_NS, AS_PARTS_OPERATIONS * op_ns), AS_PARTS_MOST_NS));
+}
+
+/* Warm, from the rounds before; copies in turn, as there. */
+as_status as_measure_parts(as_bench *b, as_parts *parts, as_error *e) {
+    const int64_t begin = as_now_ns();
+    for (int64_t n = 0; n < AS_PARTS_MOST_OPERATIONS; n++) {
+        const double spent = (double)(as_now_ns() - begin), next = n > 0 ? spent / (double)n : 0;
+        if ((n >= AS_PARTS_OPERATIONS && spent >= AS_PARTS_LEAST_NS) || (n > 0 && spent + next > AS_PARTS_MOST_NS))
+            break;
+        AS_TRY(b->variant->breakdown(&b->call[b->next], parts, e));
+        b->next = b->next + 1 == b->copies ? 0 : b->next + 1;
+        if (as_parts_operations(parts) != n + 1)
+            return as_fail(e, AS_EFAIL, "the breakdown of %s/%s ended %lld operations for 1", b->suite->name,
+                           b->variant->name, (long long)(as_parts_operations(parts) - n));
+    }
+    return AS_OK;
 }

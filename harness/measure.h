@@ -38,5 +38,14 @@ as_status as_measure_issue(as_bench *b, as_workshop *w, int64_t batch, as_error 
 /* One sample's worth of operations through the timed path, untimed; every copy runs at least once. */
 as_status as_measure_once(as_bench *b, as_workshop *w, as_error *e) AS_MUST_CHECK;
 
+/* The instrumented pass: at least AS_PARTS_OPERATIONS operations and AS_PARTS_LEAST_NS, as far as they fit
+ * AS_PARTS_MOST_NS; at least one operation. The variant must have a breakdown hook. */
+enum { AS_PARTS_OPERATIONS = 20, AS_PARTS_MOST_OPERATIONS = 1000 };
+#define AS_PARTS_LEAST_NS 5e8
+#define AS_PARTS_MOST_NS 2e9
+as_status as_measure_parts(as_bench *b, as_parts *parts, as_error *e) AS_MUST_CHECK;
+/* Wall time that the pass takes for an operation of op_ns: what the plan reserves. */
+double as_measure_parts_cost_ns(double op_ns);
+
 bool as_bench_device_clock(const as_bench *b, const as_workshop *w);
 double as_host_clock_cost_ns(void); /* of reading the host clock once: measured at the first call */

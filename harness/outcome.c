@@ -43,6 +43,7 @@ void as_run_state_free(as_run_state *s) {
         json_decref(o->extra);
         json_decref(o->rows);
         json_decref(o->energy);
+        json_decref(o->parts);
         free(o->median_ns);
         free(o->launch);
     }
@@ -188,6 +189,11 @@ as_status as_run_state_apply(as_run_state *s, const json_t *r, as_error *e) {
     } else if (strcmp(kind, "energy") == 0) {
         json_decref(o->energy);
         o->energy = json_incref(json_object_get(r, "energy"));
+    } else if (strcmp(kind, "parts") == 0) {
+        if (!json_is_array(json_object_get(json_object_get(r, "parts"), "rows")))
+            return as_fail(e, AS_EUSAGE, "a breakdown without rows");
+        json_decref(o->parts);
+        o->parts = json_incref(json_object_get(r, "parts"));
     } else if (strcmp(kind, "status") == 0) {
         return apply_status(o, r, e);
     } else {

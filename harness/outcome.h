@@ -16,6 +16,7 @@ typedef struct as_outcome {
     struct json_t *extra;        /* {name: arrays} */
     struct json_t *rows;         /* Google Benchmark's */
     struct json_t *energy;       /* the energy pass; NULL: none */
+    struct json_t *parts;        /* the instrumented pass (parts.h); NULL: none */
     int64_t batch;               /* operations a sample; 0 before the first warm-up */
     double op_ns;
     double prepare_ns, verify_ns, warmup_ns;
@@ -46,7 +47,8 @@ typedef struct as_run_state {
 as_status as_run_state_init(as_run_state *s, const as_plan *plan, as_error *e) AS_MUST_CHECK;
 void as_run_state_free(as_run_state *s);
 
-/* Applies one record: {"kind": "launch" | "prepared" | "verified" | "warm" | "round" | "checked" | "energy" | "status", ...}.
+/* Applies one record: {"kind": "launch" | "prepared" | "verified" | "warm" | "round" | "checked" | "energy" | "parts" |
+ * "status", ...}.
  * AS_EUSAGE for a record that makes no sense for this plan. */
 as_status as_run_state_apply(as_run_state *s, const struct json_t *record, as_error *e) AS_MUST_CHECK;
 

@@ -101,5 +101,11 @@ json_t *as_plan_catalogue(const as_registry *registry) {
         json_array_append_new(suites, json_pack("{s:s, s:s, s:o, s:o}", "name", (*s)->name, "summary", (*s)->summary,
                                                 "axes", axes, "variants", variants));
     }
-    return json_pack("{s:o}", "suites", suites);
+    json_t *catalogue = json_pack("{s:o}", "suites", suites);
+    if (registry->catalogue) {
+        json_t *more = registry->catalogue();
+        json_object_update_missing(catalogue, more);
+        json_decref(more);
+    }
+    return catalogue;
 }

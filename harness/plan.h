@@ -42,6 +42,7 @@ typedef struct as_case {
     double visit_ns;                                    /* estimate: prepare, verify, warm up, rounds, check */
     double cost_ns;                                     /* of all its visits */
     const char *drop_reason;                            /* not NULL: planned, and not reached, for this reason */
+    char drop_text[240];                                /* what drop_reason points at, where it is made for the case */
     double energy_ns;                                   /* of cost_ns: its energy pass; 0: none */
     const char *no_energy;                              /* not NULL: asked for, and left out for this reason */
 } as_case;

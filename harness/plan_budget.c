@@ -1,5 +1,6 @@
 #include "plan_budget.h"
 #include "energy.h"
+#include "measure.h"
 #include "plan_cases.h"
 
 #include <jansson.h>
@@ -28,7 +29,16 @@ static void size_case(as_case *c) {
     if (c->copies > MOST_COPIES)
         c->drop_reason =
             "too small for a cold run: it would take over 16384 copies to leave the cache; take a larger size";
-    c->bytes = bytes * (size_t)c->copies;
+    c->bytes = (bytes + (size_t)c->work.state_bytes) * (size_t)c->copies;
+}
+
+static void say_largest(as_case *c, double room) {
+    char fits[160] = "";
+    if (c->suite->largest)
+        c->suite->largest(&c->params, c->variant, c->device, room / c->copies, fits);
+    snprintf(c->drop_text, sizeof c->drop_text, "needs %.1f GB, more than 60%% of the free memory%s%s",
+             (double)c->bytes * 1e-9, *fits ? ": " : "", fits);
+    c->drop_reason = c->drop_text;
 }
 
 /* First fit in plan order; cases of one group are prepared together. */
@@ -42,7 +52,7 @@ static void pack(as_plan *plan, int d, bool ceilings) {
         if (c->device != &plan->machine.device[d] || c->ceiling != ceilings)
             continue;
         if ((double)c->bytes > room && room > 0) {
-            c->drop_reason = "needs more than 60% of the free memory";
+            say_largest(c, room);
             continue;
         }
         if (any && used + (double)c->bytes > room) {
@@ -85,12 +95,14 @@ static void estimate(const as_plan *plan, as_case *c) {
     const double round = op > l->round_ns ? op : l->round_ns;
     /* Measured on an H200's host: 0.5 ns a byte to allocate and fill, 0.6 ns to check; references at 1.4 GFLOP/s, which
      * several launches share. */
-    const double reference = fmin(c->work.flops, 3e8) * 0.7, check = (double)operand_bytes(&c->work) * 0.6;
+    const double reference = c->work.reference_ns > 0 ? c->work.reference_ns : fmin(c->work.flops, 3e8) * 0.7,
+                 check = (double)operand_bytes(&c->work) * 0.6;
     const int checks = c->ceiling ? 1 : 2, rounds = c->ceiling ? plan->ceiling_rounds : plan->min_rounds;
     c->visits = c->ceiling ? 2 * launches : launches;
     c->visit_ns = host_bytes(c) * 0.5 + checks * (check + (launches > 1 ? 0 : reference)) + l->warmup_ns * 0.5 +
                   4 * op + rounds * (round + 2e6);
-    c->cost_ns = (launches > 1 ? reference : 0) + c->visits * c->visit_ns;
+    c->cost_ns = (launches > 1 ? reference : 0) + c->visits * c->visit_ns +
+                 (c->variant->breakdown ? as_measure_parts_cost_ns(op) : 0);
 }
 
 /* Start-up: 2 s in all, and 1 s more for each later launch of an accelerator, whose context is made anew. */

@@ -46,6 +46,14 @@ static double *all_samples(const as_outcome *o, size_t *n) {
     return x;
 }
 
+double as_sample_median(const as_outcome *o) {
+    size_t n;
+    double *x = all_samples(o, &n);
+    const double median = x && n > 0 ? as_stats_median(x, n) : NAN;
+    free(x);
+    return median;
+}
+
 static json_t *component(const as_component *c) {
     if (!(c->degrees_of_freedom > 0))
         return json_null();
@@ -72,7 +80,7 @@ static json_t *statistics(const as_outcome *o, const as_figures *f) {
     }
     const double median = as_stats_median(x, n), mad = as_stats_mad(x, n);
     as_stats_sort(x, n);
-    static const double points[] = {0.5, 0.9, 0.99};
+    static const double points[] = {0.5, 0.9, 0.99, 0.999};
     json_t *percentiles = json_array();
     for (size_t i = 0; i < sizeof points / sizeof *points; i++)
         json_array_append_new(percentiles, json_pack("{s:f, s:f, s:f}", "p", points[i], "ns",
@@ -141,6 +149,9 @@ static void extra_metrics(json_t *list, const as_case *k, const as_outcome *o) {
         const as_extra_series *x = &k->variant->extra[i];
         char name[64];
         snprintf(name, sizeof name, "%s_per_item", x->name);
+        if (x->median && json_object_get(o->extra, x->name))
+            add_metric(list, x->name, x->unit, x->higher_is_better ? "higher" : "lower",
+                       series_median(json_object_get(o->extra, x->name)), NAN, NAN, "median of the series");
         if (x->per_item && k->work.items > 0)
             add_metric(list, name, x->unit, x->higher_is_better ? "higher" : "lower",
                        series_median(json_object_get(o->extra, x->name)) / k->work.items, NAN, NAN,
@@ -159,7 +170,31 @@ static void energy_metrics(json_t *list, const as_energy_figures *g) {
                "joules / seconds at rest, just before, context open");
 }
 
-static json_t *metrics(const as_case *k, const as_outcome *o, const as_figures *f, const as_energy_figures *energy) {
+/* Shares of the bounds: of memory (mbu), and of arithmetic (mfu). */
+static void utilisation_metrics(json_t *list, const as_run_state *s, int c, const as_interval *t) {
+    const as_work *w = &s->plan->cases[c].work;
+    for (int b = 0; w->utilisation && b < w->bounds; b++) {
+        int which;
+        const bool memory = strcmp(w->bound[b].ceiling, "memory") == 0;
+        const double floor_ns = w->bound[b].amount / as_case_ceiling_rate(s, c, b, &which);
+        char formula[300];
+        if (!isfinite(floor_ns))
+            continue;
+        snprintf(formula, sizeof formula, "%s of the bound %s / time / rate of %.200s", memory ? "bytes" : "operations",
+                 w->bound[b].ceiling, s->plan->cases[which].id);
+        add_metric(list, memory ? "mbu" : "mfu", "1", "higher", floor_ns / t->value, floor_ns / t->high,
+                   floor_ns / t->low, formula);
+    }
+}
+
+static void fact_metrics(json_t *list, const as_work *w) {
+    for (int i = 0; i < w->facts; i++)
+        add_metric(list, w->fact[i].name, w->fact[i].unit, "lower", w->fact[i].value, NAN, NAN, w->fact[i].formula);
+}
+
+static json_t *metrics(const as_run_state *s, int c, const as_figures *f, const as_energy_figures *energy) {
+    const as_case *k = &s->plan->cases[c];
+    const as_outcome *o = &s->outcome[c];
     json_t *list = json_array();
     const as_interval t = f->time;
     const double down = t.value / t.high, up = t.value / t.low; /* a rate's ends, relative to its value */
@@ -170,6 +205,11 @@ static json_t *metrics(const as_case *k, const as_outcome *o, const as_figures *
                "(bytes_read + bytes_written) / time");
     add_metric(list, "time_per_item", "ns", "lower", f->per_item_ns, f->per_item_ns / up, f->per_item_ns / down,
                "time / items");
+    if (k->work.item && strcmp(k->work.item, "token") == 0)
+        add_metric(list, "tokens_per_s", "tokens_per_s", "higher", 1e9 / f->per_item_ns, 1e9 / (f->per_item_ns / down),
+                   1e9 / (f->per_item_ns / up), "items / time");
+    utilisation_metrics(list, s, c, &t);
+    fact_metrics(list, &k->work);
     extra_metrics(list, k, o);
     if (energy)
         energy_metrics(list, energy);
@@ -229,16 +269,19 @@ json_t *as_record_case(const as_run_state *s, int c) {
     const char *validity = as_case_validity(s, c, &f, reasons);
     json_t *row = json_pack(
         "{s:s, s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:o, s:i, s:o, s:o, s:{s:s, s:o}, s:o, s:O, s:o, s:o, s:o, "
-        "s:[], s:o, "
+        "s:o, s:o, "
         "s:{s:f, s:f, s:f, s:b, s:i}}",
         "id", k->id, "suite", k->suite->name, "variant", k->variant->name, "device", "name", k->device->name, "kind",
         k->device->driver->kind, "parameters", parameters(&k->params), "status", as_case_status_name(o->status),
         "reason", o->reason[0] ? json_string(o->reason) : json_null(), "priority", k->priority, "work", work(&k->work),
         "verification", verification(o), "validity", "status", validity, "reasons", reasons, "statistics",
         done ? statistics(o, &f) : json_null(), "rounds", o->rounds, "series", series(k, o), "metrics",
-        done ? metrics(k, o, &f, powered ? &energy : NULL) : json_array(), "ceiling", ceiling(s, &f), "parts",
-        "telemetry", telemetry(s, k, o, powered ? &energy : NULL), "cost", "prepare_ns", o->prepare_ns, "verify_ns",
-        o->verify_ns, "warmup_ns", o->warmup_ns, "warm", (int)(o->n_rounds > 0 && o->warm), "copies", k->copies);
+        done ? metrics(s, c, &f, powered ? &energy : NULL) : json_array(), "ceiling", ceiling(s, &f), "parts",
+        done ? as_record_parts(s, c) : json_array(), "telemetry", telemetry(s, k, o, powered ? &energy : NULL), "cost",
+        "prepare_ns", o->prepare_ns, "verify_ns", o->verify_ns, "warmup_ns", o->warmup_ns, "warm",
+        (int)(o->n_rounds > 0 && o->warm), "copies", k->copies);
+    if (row && done && o->parts)
+        json_object_set_new(row, "breakdown", as_record_breakdown(s, c, as_sample_median(o)));
     if (row && k->ceiling)
         add_rate(row, k, done ? &f : &(as_figures){.time = {NAN, NAN, NAN, NAN, 0}, .fastest_ns = NAN});
     return row;

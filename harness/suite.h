@@ -4,6 +4,7 @@
 
 #include "device.h"
 #include "params.h"
+#include "parts.h"
 #include "rng.h"
 #include "status.h"
 #include "team.h"
@@ -11,11 +12,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct json_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { AS_MAX_OPERANDS = 6, AS_MAX_BOUNDS = 4, AS_MAX_EXTRA = 3 };
+enum { AS_MAX_OPERANDS = 6, AS_MAX_BOUNDS = 4, AS_MAX_EXTRA = 3, AS_MAX_FACTS = 8 };
 
 /* ---- what an operation reads and writes ---- */
 
@@ -38,6 +41,13 @@ typedef struct as_bound {
     const char *ceiling;
     double amount; /* bytes, floating-point operations or launches of one operation */
 } as_bound;
+
+/* A figure that follows from the parameters alone: it stands among the case's metrics. */
+typedef struct as_fact {
+    const char *name, *unit; /* "kv_bytes", "bytes" */
+    double value;
+    const char *formula;
+} as_fact;
 
 /* How an output is judged. */
 typedef enum as_check {
@@ -71,6 +81,16 @@ typedef struct as_work {
     int64_t expected_count; /* AS_CHECK_EFFECT: executions of one operation */
 
     double predicted_ns; /* rough time of one operation for the planner; 0 = unknown */
+
+    /* The rest may stay 0. */
+    as_fact fact[AS_MAX_FACTS];
+    int facts;
+    bool utilisation;       /* metrics mbu and mfu: the shares of the bounds "memory" and "flops..." that it reached */
+    bool follows_output;    /* AS_CHECK_REFERENCE: what is right depends on the output itself (as_reference.output) */
+    int64_t reference_rows; /* AS_CHECK_REFERENCE: most rows that the host computes, the first and the last among them;
+                               0: as many as are cheap */
+    double reference_ns;    /* rough time of the host's reference for the planner; 0: by flops */
+    int64_t state_bytes;    /* memory that the variant's state takes beside the operands */
 } as_work;
 
 /* ---- one call of a variant ---- */
@@ -87,6 +107,7 @@ typedef struct as_call {
                                   NULL when timed: then the empty kernel itself runs */
     double *extra;             /* values of the variant's extra series, filled by run or, on a device, by its kernels
                                   (page-locked memory); of one operation: batch is then 1 */
+    double *own_ns;            /* AS_OWN_CLOCK: run stores the time of the operation here; NULL where nobody asks */
 } as_call;
 
 /* Runs one operation: on cpu to completion, on a device issued to call->stream. No allocation, no I/O. */
@@ -96,6 +117,7 @@ typedef struct as_extra_series {
     const char *name, *unit;
     bool higher_is_better;
     bool per_item; /* the metrics show its median over items, too: <name>_per_item */
+    bool median;   /* the metrics show its median under its own name; a value NaN: this operation has none */
 } as_extra_series;
 
 typedef enum as_variant_flags {
@@ -104,6 +126,9 @@ typedef enum as_variant_flags {
     AS_SINGLE = 4,        /* one operation a sample (it cannot be batched) */
     AS_CAPTURE = 8,       /* device variant whose batch may be captured in a graph, so that short kernels are
                              not measured through the launch queue */
+    AS_OWN_CLOCK = 16, /* run() times the part that counts by itself, stores it in *call->own_ns and has finished when
+                             it returns: several streams or devices at once, or a preparation between two operations.
+                             One operation a sample */
 } as_variant_flags;
 
 typedef struct as_variant {
@@ -118,6 +143,9 @@ typedef struct as_variant {
     /* Optional: AS_EABSENT with the reason where this machine cannot run it (missing library, ISA). */
     as_status (*available)(as_device *device, as_error *e);
     as_extra_series extra[AS_MAX_EXTRA]; /* ends at name NULL */
+    /* Optional: runs one instrumented operation and adds what each of its parts took (parts.h). Called after the
+     * rounds, in a pass of its own; it may allocate, outside the parts that it times. */
+    as_status (*breakdown)(const as_call *call, as_parts *parts, as_error *e);
 } as_variant;
 
 /* ---- points of the plan ---- */
@@ -145,7 +173,12 @@ typedef struct as_reference {
     const int64_t *rows;
     int64_t n_rows;
     double *expected, *scale;
+    const void *output; /* work->follows_output: the whole output, in host memory; else NULL */
 } as_reference;
+
+/* Where a case does not fit: what would. Writes one line, "take batch:12 or less", for a device on which operands and
+ * state of one case may take `room` bytes. */
+typedef void (*as_largest_fn)(const as_params *p, const as_variant *v, const as_device *d, double room, char text[160]);
 
 typedef struct as_suite {
     const char *name;
@@ -158,10 +191,11 @@ typedef struct as_suite {
     /* Formulas of one operation. AS_EUSAGE for parameters that make no sense together. */
     as_status (*describe)(const as_params *p, const as_variant *v, const as_device *d, as_work *out, as_error *e);
     as_status (*reference)(const as_reference *r, as_error *e); /* AS_CHECK_REFERENCE only */
-    /* Optional whole-output float64 reference on a device of this kind: operands are the inputs in order,
-     * then expected and scale (double, rows * columns, device memory). Itself checked against `reference`. */
+    /* Optional whole-output float64 reference on a device of this kind: operands are the inputs in order, then
+     * (work->follows_output) the output, then expected and scale (double, rows * columns, device memory). Itself checked against `reference`. */
     const char *device_reference_on;
     as_run_fn device_reference;
+    as_largest_fn largest; /* optional: remedy for a case that is larger than the memory */
 } as_suite;
 
 /* ---- ceilings ---- */
@@ -196,6 +230,9 @@ typedef struct as_registry {
      * 0 if none. `cold`: the case runs on a cold cache. */
     int (*ceilings_for)(const as_bound *b, const as_work *w, const as_params *p, const as_device *d, bool cold,
                         as_ceiling_ref out[AS_MAX_CEILING_REFS]);
+    /* Further keys of what `list --json` prints and results hold as plan.catalogue. New object, NULL where memory is
+     * short; a key of the harness's own wins. NULL: none. */
+    struct json_t *(*catalogue)(void);
 } as_registry;
 
 /* The whole command: parses argv, runs, returns the exit code. */

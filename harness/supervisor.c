@@ -162,6 +162,7 @@ static as_status run_set(as_supervisor *s, set *x, bool last_visit, as_error *e)
             if (x->launch != s->launch) /* a release failed: a fresh worker, nothing is prepared in it */
                 continue;
             complete = all_rounds(s, x, &fatal, e) &&
+                       (!last_visit || x->no_check || each(s, x, as_stage_parts, &fatal, e)) &&
                        (!last_visit || x->no_check || each(s, x, as_stage_energy, &fatal, e)) &&
                        (x->no_check || each(s, x, as_stage_check, &fatal, e));
         }

@@ -44,6 +44,7 @@ bool as_stage_verify(as_supervisor *s, int c, as_status *fatal, as_error *e);
 bool as_stage_warmup(as_supervisor *s, int c, as_status *fatal, as_error *e);
 bool as_stage_round(as_supervisor *s, int c, int order, as_status *fatal, as_error *e);
 bool as_stage_check(as_supervisor *s, int c, as_status *fatal, as_error *e);
+bool as_stage_parts(as_supervisor *s, int c, as_status *fatal, as_error *e);
 bool as_stage_energy(as_supervisor *s, int c, as_status *fatal, as_error *e);
 void as_stage_release(as_supervisor *s, int c);
 as_status as_case_finish(as_supervisor *s, int c, as_case_status status, const char *reason, as_error *e) AS_MUST_CHECK;

@@ -242,6 +242,14 @@ bool as_stage_check(as_supervisor *s, int c, as_status *fatal, as_error *e) {
     return false;
 }
 
+/* The breakdown: of variants that have one, once a run. */
+bool as_stage_parts(as_supervisor *s, int c, as_status *fatal, as_error *e) {
+    if (!s->plan->cases[c].variant->breakdown || s->state->outcome[c].parts)
+        return true;
+    json_t *answer = stage(s, c, "parts", json_object(), fatal, e);
+    return answer && record_answer(s, c, "parts", answer, fatal, e);
+}
+
 /* What the plan left out, or the budget no longer holds, is recorded with its reason and costs nothing. */
 bool as_stage_energy(as_supervisor *s, int c, as_status *fatal, as_error *e) {
     const as_outcome *o = &s->state->outcome[c];

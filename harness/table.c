@@ -117,6 +117,45 @@ static void print_warnings(const as_summary *sum) {
                 sum->suspect, sum->unconverged);
 }
 
+static double number(const json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
+
+static void print_part(const json_t *p, double operations) {
+    char time[32], floor[16] = "-";
+    const json_t *percent = json_object_get(p, "percent_of_floor");
+    as_format_time(time, number(p, "total_ns") / operations);
+    if (json_is_number(percent))
+        snprintf(floor, sizeof floor, "%.0f%%", json_number_value(percent));
+    printf("  %-8s %-20s %-6s %10s %6.1f%% %9s\n", json_string_value(json_object_get(p, "phase")),
+           json_string_value(json_object_get(p, "path")), json_string_value(json_object_get(p, "where")), time,
+           100 * number(p, "share"), floor);
+}
+
+/* Where the time of one operation goes, in the order of the operation; of its layers the sums. */
+static void print_breakdown(const as_run_state *s, int c) {
+    json_t *parts = as_record_parts(s, c), *closure = as_record_breakdown(s, c, as_sample_median(&s->outcome[c])), *p;
+    size_t i;
+    char left[32], whole[32], cost[32];
+    const double operations = number(closure, "operations"), instrumented = number(closure, "instrumented_ns");
+    printf("\nparts of %s, %lld instrumented operations\n  %-8s %-20s %-6s %10s %7s %9s\n", s->plan->cases[c].id,
+           (long long)operations, "phase", "part", "where", "time", "share", "of floor");
+    json_array_foreach(parts, i, p) if (json_is_null(json_object_get(p, "layer"))) print_part(p, operations);
+    as_format_time(left, fabs(number(closure, "unattributed_ns")));
+    as_format_time(whole, instrumented);
+    as_format_time(cost, fabs(number(closure, "instrumentation_ns")));
+    printf("  unattributed %s (%.1f%%) of %s; the instruments cost %s%s (%.1f%%)\n", left,
+           100 * number(closure, "unattributed_ns") / instrumented, whole,
+           number(closure, "instrumentation_ns") < 0 ? "-" : "", cost,
+           100 * number(closure, "instrumentation_ns") / instrumented);
+    json_decref(parts);
+    json_decref(closure);
+}
+
+/* Of a run of one case: more would bury the table. */
+static void print_only_breakdown(const as_run_state *s) {
+    if (s->plan->count - s->plan->ceilings == 1 && s->outcome[0].status == AS_DONE && s->outcome[0].parts)
+        print_breakdown(s, 0);
+}
+
 void as_print_table(const as_run_state *s, bool verify_only) {
     const int width = widest_id(s);
     if (!verify_only)
@@ -129,6 +168,8 @@ void as_print_table(const as_run_state *s, bool verify_only) {
         else
             print_case(s, i, width);
     }
+    if (!verify_only)
+        print_only_breakdown(s);
     const as_summary sum = as_summarise(s);
     printf("\n%d done, %d failed, %d skipped, %d lost, %d not reached\n", sum.done, sum.failed, sum.skipped, sum.lost,
            sum.not_reached);

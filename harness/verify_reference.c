@@ -59,10 +59,18 @@ static int64_t *choose_rows(const as_work *work, bool whole, uint64_t seed, int6
     return rows;
 }
 
+/* Index of the operand that is judged. */
+static int output_of(const as_work *work) {
+    int out = work->operands - 1;
+    while (out > 0 && work->operand[out].role != AS_OUT)
+        out--;
+    return out;
+}
+
 /* ---- by the host ---- */
 
-static as_status host_reference(as_bench *b, uint64_t seed, const int64_t *rows, int64_t n_rows, double *expected,
-                                double *scale, as_error *e) {
+static as_status host_reference(as_bench *b, uint64_t seed, const void *output, const int64_t *rows, int64_t n_rows,
+                                double *expected, double *scale, as_error *e) {
     const void *input[AS_MAX_OPERANDS] = {0};
     as_status s = AS_OK;
     for (int i = 0; i < b->work.operands && s == AS_OK; i++) {
@@ -77,7 +85,7 @@ static as_status host_reference(as_bench *b, uint64_t seed, const int64_t *rows,
             as_rng_fill(p, o->type, o->dist, 0, (uint64_t)o->count, seed, o->key);
     }
     if (s == AS_OK)
-        s = b->suite->reference(&(as_reference){&b->params, &b->work, input, rows, n_rows, expected, scale}, e);
+        s = b->suite->reference(&(as_reference){&b->params, &b->work, input, rows, n_rows, expected, scale, output}, e);
     for (int i = 0; i < b->work.operands; i++)
         free((void *)input[i]);
     return s;
@@ -85,14 +93,16 @@ static as_status host_reference(as_bench *b, uint64_t seed, const int64_t *rows,
 
 /* ---- by a plain float64 kernel on the device, itself checked against the host on seeded rows ---- */
 
-static as_status device_reference(as_bench *b, as_workshop *w, double *expected, double *scale, as_error *e) {
+static as_status device_reference(as_bench *b, as_workshop *w, int copy, double *expected, double *scale, as_error *e) {
     const as_device_driver *driver = w->device.driver;
     const size_t bytes = (size_t)(b->work.rows * b->work.columns) * sizeof(double);
-    void *operand[AS_MAX_OPERANDS] = {0};
+    void *operand[AS_MAX_OPERANDS + 2] = {0};
     int n = 0;
     for (int i = 0; i < b->work.operands; i++)
         if (b->work.operand[i].role == AS_IN)
             operand[n++] = b->operand[i];
+    if (b->work.follows_output)
+        operand[n++] = b->operand[copy * AS_MAX_OPERANDS + output_of(&b->work)];
     void *outputs[2] = {0};
     as_status s = AS_OK;
     for (int i = 0; i < 2 && s == AS_OK; i++) {
@@ -118,13 +128,21 @@ static as_status device_reference(as_bench *b, as_workshop *w, double *expected,
     return s;
 }
 
-static as_status cross_check(as_bench *b, uint64_t seed, const double *expected, const double *scale, as_error *e) {
+/* Seeded rows beside the first and the last one. */
+static int64_t sample_of(const as_work *work, int64_t usual) {
+    const int64_t most = work->reference_rows > 2 ? work->reference_rows - 2 : 0;
+    return work->reference_rows && most < usual ? most : usual;
+}
+
+static as_status cross_check(as_bench *b, uint64_t seed, const void *output, const double *expected,
+                             const double *scale, as_error *e) {
     const int64_t columns = b->work.columns;
     as_work sampled = b->work;
     sampled.tile = 0; /* tile edges are the business of the full check */
-    int64_t n = 0, *rows = choose_rows(&sampled, false, seed, CROSS_ROWS, &n);
+    int64_t n = 0, *rows = choose_rows(&sampled, false, seed, sample_of(&b->work, CROSS_ROWS), &n);
     double *x = malloc(sizeof *x * (size_t)(n * columns)), *y = malloc(sizeof *y * (size_t)(n * columns));
-    as_status s = rows && x && y ? host_reference(b, seed, rows, n, x, y, e) : as_fail(e, AS_ENOMEM, "out of memory");
+    as_status s =
+        rows && x && y ? host_reference(b, seed, output, rows, n, x, y, e) : as_fail(e, AS_ENOMEM, "out of memory");
     for (int64_t i = 0; s == AS_OK && i < n * columns; i++) {
         const int64_t at = rows[i / columns] * columns + i % columns;
         const double bound = 1e-12 * y[i];
@@ -139,6 +157,8 @@ static as_status cross_check(as_bench *b, uint64_t seed, const double *expected,
 }
 
 static bool whole_by_host(const as_work *work) {
+    if (work->reference_rows)
+        return work->rows <= work->reference_rows;
     return (work->flops <= whole_flops && work->rows * work->columns <= WHOLE_ELEMENTS) || work->rows <= SAMPLED_ROWS;
 }
 
@@ -147,29 +167,31 @@ static bool on_device(const as_bench *b, const as_workshop *w) {
            strcmp(b->suite->device_reference_on, w->device.driver->kind) == 0;
 }
 
-static as_status compute(as_bench *b, as_workshop *w, as_reference_cache *c, as_error *e) {
+static as_status compute(as_bench *b, as_workshop *w, int copy, const void *output, as_reference_cache *c,
+                         as_error *e) {
     const as_work *work = &b->work;
     const bool device = on_device(b, w);
-    c->rows = choose_rows(work, device || whole_by_host(work), w->seed, SAMPLED_ROWS, &c->n_rows);
+    c->rows = choose_rows(work, device || whole_by_host(work), w->seed, sample_of(work, SAMPLED_ROWS), &c->n_rows);
     const size_t n = (size_t)(c->n_rows * work->columns) + 1;
     c->expected = malloc(sizeof *c->expected * n);
     c->scale = malloc(sizeof *c->scale * n);
     if (!c->rows || !c->expected || !c->scale)
         return as_fail(e, AS_ENOMEM, "no host memory for the reference");
     if (device) {
-        AS_TRY(device_reference(b, w, c->expected, c->scale, e));
-        return cross_check(b, w->seed, c->expected, c->scale, e);
+        AS_TRY(device_reference(b, w, copy, c->expected, c->scale, e));
+        return cross_check(b, w->seed, output, c->expected, c->scale, e);
     }
-    return host_reference(b, w->seed, c->rows, c->n_rows, c->expected, c->scale, e);
+    return host_reference(b, w->seed, output, c->rows, c->n_rows, c->expected, c->scale, e);
 }
 
 /* From disk, or computed and stored. On failure the cache is empty. */
-static as_status fill_cache(as_bench *b, as_workshop *w, as_reference_cache *c, const char *key, as_error *e) {
+static as_status fill_cache(as_bench *b, as_workshop *w, int copy, const void *output, as_reference_cache *c,
+                            const char *key, as_error *e) {
     as_reference_cache_free(c);
     snprintf(c->key, sizeof c->key, "%s", key);
     if (w->references && as_reference_load(c, w->references, b->work.columns))
         return AS_OK;
-    const as_status s = compute(b, w, c, e);
+    const as_status s = compute(b, w, copy, output, c, e);
     if (s != AS_OK)
         as_reference_cache_free(c);
     else if (w->references)
@@ -187,7 +209,7 @@ static bool changes_output(const as_param *p) {
     return !as_param_is_default(p);
 }
 
-static void reference_key(const as_bench *b, const as_workshop *w, char key[AS_ID_MAX]) {
+static void reference_key(const as_bench *b, const as_workshop *w, const void *output, char key[AS_ID_MAX]) {
     size_t n = (size_t)snprintf(key, AS_ID_MAX, "%s %lldx%lld %.17g %.17g %s%lld %llu %.16s", b->suite->name,
                                 (long long)b->work.rows, (long long)b->work.columns, b->work.flops, b->work.bytes_read,
                                 on_device(b, w) ? "all" : "rows", (long long)b->work.tile, (unsigned long long)w->seed,
@@ -196,6 +218,10 @@ static void reference_key(const as_bench *b, const as_workshop *w, char key[AS_I
         n +=
             (size_t)snprintf(key + n, AS_ID_MAX - n, " %d.%d.%lld.%u", (int)b->work.operand[i].type,
                              (int)b->work.operand[i].dist, (long long)b->work.operand[i].count, b->work.operand[i].key);
+    if (output && n < AS_ID_MAX)
+        n += (size_t)snprintf(
+            key + n, AS_ID_MAX - n, " of %016llx",
+            (unsigned long long)as_checksum(output, as_operand_bytes(&b->work.operand[output_of(&b->work)]), 0));
     for (int i = 0; i < b->params.count && n < AS_ID_MAX; i++) {
         const as_param *p = &b->params.value[i];
         if (changes_output(p))
@@ -258,15 +284,22 @@ static void compare_row(const as_bench *b, const as_reference_cache *c, int64_t 
     }
 }
 
-as_status as_verify_reference(as_bench *b, as_workshop *w, int copy, as_reference_cache *c, as_verdict *v,
-                              as_error *e) {
-    char key[AS_ID_MAX];
-    reference_key(b, w, key);
-    if (strcmp(key, c->key) != 0)
-        AS_TRY(fill_cache(b, w, c, key, e));
-    int out = b->work.operands - 1;
-    while (out > 0 && b->work.operand[out].role != AS_OUT)
-        out--;
+/* The output of a case whose reference follows it; NULL for the others. */
+static as_status copy_output(as_bench *b, as_workshop *w, int copy, void **out, as_error *e) {
+    *out = NULL;
+    if (!b->work.follows_output)
+        return AS_OK;
+    const int at = output_of(&b->work);
+    const size_t bytes = as_operand_bytes(&b->work.operand[at]);
+    *out = malloc(bytes + 1);
+    if (!*out)
+        return as_fail(e, AS_ENOMEM, "no host memory to check the output");
+    return w->device.driver->copy(&w->device, *out, b->operand[copy * AS_MAX_OPERANDS + at], bytes, e);
+}
+
+static as_status compare(as_bench *b, as_workshop *w, int copy, const as_reference_cache *c, as_verdict *v,
+                         as_error *e) {
+    const int out = output_of(&b->work);
     const as_dtype type = b->work.operand[out].type;
     const size_t row_bytes = (size_t)b->work.columns * as_dtype_bytes(type);
     /* One read back for all rows: a copy a row would take a device round trip each. */
@@ -274,7 +307,7 @@ as_status as_verify_reference(as_bench *b, as_workshop *w, int copy, as_referenc
     char *host = malloc((size_t)(last - first) * row_bytes + 1);
     if (!host)
         return as_fail(e, AS_ENOMEM, "no host memory to check the output");
-    as_status s = w->device.driver->copy(
+    const as_status s = w->device.driver->copy(
         &w->device, host, (const char *)b->operand[copy * AS_MAX_OPERANDS + out] + (size_t)first * row_bytes,
         (size_t)(last - first) * row_bytes, e);
     v->passed = true;
@@ -284,4 +317,17 @@ as_status as_verify_reference(as_bench *b, as_workshop *w, int copy, as_referenc
     v->checked = c->n_rows * b->work.columns;
     free(host);
     return s;
+}
+
+as_status as_verify_reference(as_bench *b, as_workshop *w, int copy, as_reference_cache *c, as_verdict *v,
+                              as_error *e) {
+    char key[AS_ID_MAX];
+    void *output = NULL;
+    as_status s = copy_output(b, w, copy, &output, e);
+    reference_key(b, w, s == AS_OK ? output : NULL, key);
+    if (s == AS_OK && strcmp(key, c->key) != 0)
+        s = fill_cache(b, w, copy, output, c, key, e);
+    free(output);
+    AS_TRY(s);
+    return compare(b, w, copy, c, v, e);
 }

@@ -7,6 +7,7 @@
  *   round   case, samples, batch                -> begin_ns, end_ns, time[], host[], extra{}, row{}, counters{}, flags[]
  *   check   case                                -> passed, detail, output_checksum
  *   energy  case, batch                         -> energy{}
+ *   parts   case                                -> parts{}
  *   release case                                -> {}
  *
  * Every answer carries ok; a failed one status and message. */
@@ -181,6 +182,8 @@ static void round_answer(const worker *w, const as_bench *b, json_t *answer) {
         json_object_set_new(answer, "host", integers(r->host_ns, r->samples));
     json_t *extra = json_object();
     for (int i = 0; i < AS_MAX_EXTRA && b->variant->extra[i].name; i++) {
+        if (!isfinite(r->extra[i][0])) /* this operation has no such series */
+            continue;
         json_t *list = json_array();
         for (int k = 0; k < r->samples; k++)
             json_array_append_new(list, json_integer(llround(r->extra[i][k])));
@@ -244,6 +247,21 @@ static as_status do_energy(worker *w, as_bench *b, const json_t *m, json_t *answ
     return AS_OK;
 }
 
+static as_status do_parts(worker *w, as_bench *b, json_t *answer, as_error *e) {
+    as_parts *parts = NULL;
+    AS_TRY(as_parts_create(&parts, e));
+    as_status s = as_measure_parts(b, parts, e);
+    if (s == AS_OK)
+        s = w->shop.device.driver->stream_sync(&w->shop.device, w->shop.stream, e);
+    json_t *all = s == AS_OK ? as_parts_json(parts) : NULL;
+    as_parts_free(parts);
+    AS_TRY(s);
+    if (!all)
+        return as_fail(e, AS_ENOMEM, "no memory for a breakdown, or its variant ended no operation");
+    json_object_set_new(answer, "parts", all);
+    return AS_OK;
+}
+
 static void release(worker *w, int64_t number) {
     if (number < w->capacity && w->bench[number]) {
         as_bench_release(w->bench[number], &w->shop);
@@ -265,6 +283,8 @@ static as_status obey_case(worker *w, as_bench *b, const char *what, const json_
         return do_check(w, b, answer, e);
     if (strcmp(what, "energy") == 0)
         return do_energy(w, b, m, answer, e);
+    if (strcmp(what, "parts") == 0)
+        return do_parts(w, b, answer, e);
     return as_fail(e, AS_EUSAGE, "unknown command %s", what);
 }
 

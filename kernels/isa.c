@@ -14,3 +14,11 @@ as_isa as_isa_best(void) {
 #endif
     return best < upper ? best : upper;
 }
+
+bool as_isa_bf16(void) {
+#if defined(__x86_64__)
+    return as_isa_best() == AS_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+}

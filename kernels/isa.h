@@ -2,11 +2,15 @@
  * a function for each level by a target attribute. */
 #pragma once
 
+#include <stdbool.h>
+
 /* AS_ISA_AVX2 stands for AVX2 with FMA, AS_ISA_AVX512 for AVX-512 F. */
 typedef enum as_isa { AS_ISA_BASE, AS_ISA_AVX2, AS_ISA_AVX512 } as_isa;
 
 /* The best level that this machine has, up to the limit. */
 as_isa as_isa_best(void);
+/* AVX512-BF16 beside the best level, where that is AVX-512. */
+bool as_isa_bf16(void);
 /* Lowers (or lifts again) the limit, so that tests reach the paths of lesser machines. Not for threads. */
 void as_isa_limit(as_isa limit);
 

@@ -15,6 +15,7 @@ typedef uint32_t (*as_stream_sum_fn)(const void *from, size_t bytes, int64_t pas
 as_stream_copy_fn as_stream_copy_nt(as_isa isa); /* non-temporal stores, complete (fenced) on return */
 as_stream_copy_fn as_stream_copy_temporal(as_isa isa);
 as_stream_sum_fn as_stream_sum(as_isa isa);
+as_stream_sum_fn as_stream_sum_quarters(as_isa isa); /* reads in four places at a time */
 
 /* Stores `value` in `count` words. */
 typedef void (*as_stream_fill_fn)(uint32_t *to, uint32_t value, size_t count);

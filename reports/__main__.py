@@ -21,6 +21,7 @@ from . import (
     nightly_command,
     report_command,
     reproduce_command,
+    size_command,
     validate_command,
 )
 from .errors import EnvironmentProblem, InputProblem, one_line
@@ -36,6 +37,7 @@ COMMANDS = (
     reproduce_command,
     baseline_command,
     nightly_command,
+    size_command,
 )
 
 

@@ -10,6 +10,7 @@ from .calibrate_study import (
     LEAST_SESSIONS,
     Tally,
     binomial_interval,
+    overall_of,
     pairs_for,
     spreads,
     typical_of,
@@ -68,8 +69,8 @@ def _by_bound(tally: Tally, bounds: dict) -> dict:
     return out
 
 
-def _values(spread, aim) -> dict:
-    return values_of(spread, aim) | {
+def _values(spread, aim, known=None) -> dict:
+    return (known or values_of(spread, aim)) | {
         "pair_sd": None if spread.pair is None else math.sqrt(spread.pair[0]),
         "pairs_for_1_percent": pairs_for(spread, AIM, aim.tests),
     }
@@ -78,7 +79,7 @@ def _values(spread, aim) -> dict:
 def document(settings, sessions: list, cases, tallies: dict, notes: list, date: str) -> dict:
     """One study, as the file that compare reads. Keys beside those of calibration.py are the study's own."""
     by_case, aim = spreads(sessions, cases), settings.aim(cases)
-    overall = _values(typical_of(by_case, cases), aim)
+    overall = _values(typical_of(by_case, cases), aim, overall_of(by_case, cases, aim))
     study = {
         "date": date,
         "command": settings.command,

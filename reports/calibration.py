@@ -60,6 +60,17 @@ class Calibration:
         return None
 
 
+# In the place of a calibration: judge without one, even if this machine has one.
+NONE = Calibration(Path("none"), {}, dict.fromkeys(FIELDS + OPTIONAL))
+
+
+def chosen(word: str | None) -> Calibration | None:
+    """What --calibration asks for: a file, `none`, or (None) that of the machine."""
+    if word is None:
+        return None
+    return NONE if word == "none" else load_calibration(word)
+
+
 def folder() -> Path:
     return Path(__file__).resolve().parent.parent / "results" / "calibration"
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from .claims_evaluate import FAILS, HOLDS, INCONCLUSIVE, UNTESTABLE, Evaluation, joined
 from .claims_file import Claim, load_claims
 from .claims_language import ExpressionError
-from .claims_measured import Figures, Illegal, Source, Untestable, check_selection, find_case
+from .claims_measured import Figures, Illegal, Source, Unknown, Untestable, check_selection, find_case
 from .claims_quantity import parse_unit, shown
-from .claims_run import offered_here
 from .errors import InputProblem
 from .probes import PROBES
 
@@ -99,28 +98,24 @@ class Court:
     def fail(self, claim: Claim, line: int, message: str):
         raise InputProblem(f"{self.path}:{line}: claim {claim.id!r}: {message}")
 
-    def check(self, claim: Claim, catalogue: dict, older: bool = False) -> None:
-        """An illegal selection is an error even where nothing would be measured. `older`: the catalogue is of a result,
-        and may lack what suites were given later."""
+    def check(self, claim: Claim, catalogue: dict) -> None:
+        """An illegal selection is an error even where nothing would be measured. What a newer claim selects may be
+        unknown to an older result."""
         for variables in claim.instances():
             for name, selection in claim.selections(variables).items():
                 try:
                     check_selection(selection, catalogue)
                 except Illegal as illegal:
-                    if illegal.newer and older:
+                    if isinstance(illegal, Unknown) and claim.newer:
                         continue
                     self.fail(claim, claim.line("select", name, illegal.field), str(illegal))
                 except Untestable:
                     continue
 
     def judge_all(self, claims: list) -> list:
-        """Variants and axes are checked against the command at hand, where there is one; a result may be older."""
-        offered = offered_here()
-        for claim in claims:
-            if offered is not None:
-                self.check(claim, offered)
-            for source in self.sources:
-                self.check(claim, source.result.plan["catalogue"], older=True)
+        for source in self.sources:
+            for claim in claims:
+                self.check(claim, source.result.plan["catalogue"])
         return [Judged(claim, tuple(self.judge(claim))) for claim in claims]
 
     def judge(self, claim: Claim) -> list:
@@ -162,6 +157,8 @@ class Court:
                 cases[name] = find_case(selection, self.sources[index].result)
             except Untestable as missing:
                 cases[name] = missing
+            except Unknown as unknown:  # check() has let it through: the claim is newer than the result
+                cases[name] = Untestable(f"made by a command without it: {unknown}")
         confidence = CONFIDENCE if index is None else self.sources[index].confidence
         figures = None if index is None else self.figures[index]
         evaluation = Evaluation(cases, variables, figures, confidence)

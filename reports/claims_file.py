@@ -50,6 +50,7 @@ WORDS = {  # key: type, and whether every claim has it
     "note": (str, False),
     "probe": (str, False),
     "untestable": (str, False),
+    "newer": (bool, False),
     "select": (dict, False),
     "each": (dict, False),
 }
@@ -84,6 +85,7 @@ class Claim:
     note: str = ""
     probe: str | None = None
     untestable: str | None = None
+    newer: bool = False  # a result may come from a command that has not all of it yet
     select: dict = field(default_factory=dict)  # name to selection; its values may be "$variable"
     each: dict = field(default_factory=dict)  # variable to its values
     lines: dict = field(default_factory=dict)  # dotted key to line
@@ -239,6 +241,7 @@ class _Reader:
             unit=r.get("unit"),
             probe=r.get("probe"),
             untestable=" ".join(r["untestable"].split()) if "untestable" in r else None,
+            newer=r.get("newer", False),
             select=select,
             each=each,
             lines=self.lines,

@@ -25,12 +25,15 @@ class Untestable(Exception):
 
 
 class Illegal(Exception):
-    """A selection that the suite's catalogue rules out: what is wrong and the field at fault. `newer`: it names what a
-    later version of the suite may have."""
+    """A selection that the suite's catalogue rules out: what is wrong and the field at fault."""
 
-    def __init__(self, message: str, name: str, newer: bool = False):
+    def __init__(self, message: str, name: str):
         super().__init__(message)
-        self.field, self.newer = name, newer
+        self.field = name
+
+
+class Unknown(Illegal):
+    """A variant or an axis that the catalogue does not have: misspelt, or newer than the command of the result."""
 
 
 @dataclass(frozen=True)
@@ -116,20 +119,19 @@ def check_selection(selection: dict, catalogue: dict) -> None:
     if kind not in known:
         raise Illegal(f"there is no kind of device {kind!r}: {', '.join(sorted(known))}", "device")
     axes = {axis["name"]: axis for axis in suite["axes"]}
+    variants = [v["name"] for v in suite["variants"] if v["device"] == kind]
+    if variants and variant not in variants:
+        raise Unknown(f"{suite['name']} has no variant {variant!r} on {kind}: {', '.join(variants)}", "variant")
     for name, value in selection.items():
         if name not in FIELDS:
             _check_axis(suite["name"], axes, name, value)
-    variants = [v["name"] for v in suite["variants"] if v["device"] == kind]
     if not variants:
         raise Untestable(f"the command that made the result offers suite {suite['name']} on no {kind}")
-    if variant not in variants:
-        message = f"{suite['name']} has no variant {variant!r} on {kind}: {', '.join(variants)}"
-        raise Illegal(message, "variant", newer=True)
 
 
 def _check_axis(suite: str, axes: dict, name: str, value) -> None:
     if name not in axes:
-        raise Illegal(f"{suite} has no axis {name!r}: {', '.join(axes)}", name, newer=True)
+        raise Unknown(f"{suite} has no axis {name!r}: {', '.join(axes)}", name)
     whole = str(axes[name].get("default", "")).isdigit()
     named = axes[name].get("unit") == "threads" and value == "all"
     if whole and not named and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
@@ -151,11 +153,7 @@ def describe(selection: dict) -> str:
 
 def find_case(selection: dict, result: Result) -> Case:
     """The measured case. Of several devices of the kind, the first by name."""
-    try:
-        check_selection(selection, result.plan["catalogue"])
-    except Illegal as illegal:
-        name = f"axis {illegal.field}" if illegal.field != "variant" else f"variant {selection['variant']}"
-        raise Untestable(f"the command that made the result has no {name} in suite {selection['suite']}") from None
+    check_selection(selection, result.plan["catalogue"])
     wanted = full_parameters(selection, suite_entry(result.plan["catalogue"], selection["suite"]))
     found = [
         case

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .claims_file import Claim
 from .claims_language import walk
-from .claims_measured import Untestable, check_selection, full_parameters, suite_entry
+from .claims_measured import Unknown, Untestable, check_selection, full_parameters, suite_entry
 from .errors import EnvironmentProblem, InputProblem
 
 PROFILES = ("quick", "standard", "publish")
@@ -46,16 +46,6 @@ def catalogue(command: str) -> dict:
         raise EnvironmentProblem(f"{command} list --json gave no JSON; set ASSAY_COMMAND to a whole build") from None
 
 
-def offered_here() -> dict | None:
-    """The catalogue of the command that started this; None where none did, or it gives none."""
-    if not os.environ.get("ASSAY_COMMAND"):
-        return None
-    try:
-        return catalogue(find_command())
-    except EnvironmentProblem:
-        return None
-
-
 def needed_ids(claim: Claim, offered: dict, listed: list) -> tuple:
     """(ids of the plan that the claim selects, what it selects beside them)."""
     found, missing = [], []
@@ -63,7 +53,7 @@ def needed_ids(claim: Claim, offered: dict, listed: list) -> tuple:
         for selection in claim.selections(variables).values():
             try:
                 check_selection(selection, offered)
-            except Untestable as reason:
+            except (Unknown, Untestable) as reason:
                 missing.append(str(reason))
                 continue
             pattern = _id_pattern(selection, suite_entry(offered, selection["suite"]))

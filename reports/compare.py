@@ -122,6 +122,8 @@ def agreed(base: Side, new: Side, both: list, calibration: Calibration | None, f
     mixed = {kind: lines for kind, lines in found.items() if kind in kinds}
     if calibration is None:
         calibration = stored.of_machine(base.identity)
+    elif calibration is stored.NONE:
+        calibration = None
     elif None not in (base.identity, new.identity):
         sides = [s for s in (base, new) if s.identity != calibration.machine]
         if sides:

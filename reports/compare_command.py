@@ -37,7 +37,7 @@ def add_common(parser) -> None:
     parser.add_argument(
         "--calibration",
         metavar="FILE",
-        help="an A/A study of the machine, docs/compare.md (default: that of this machine)",
+        help="an A/A study of the machine, docs/compare.md; none: judge without (default: that of this machine)",
     )
     parser.add_argument("--force-mixed", action="store_true", help="compare unlike machines, placements, data ...")
     parser.add_argument("--strict", action="store_true", help="exit 4 where a case is undecided, missing or failed")
@@ -61,12 +61,12 @@ def thresholds(words: list) -> list:
 
 
 def run(args) -> int:
-    from .calibration import load_calibration
+    from .calibration import chosen
     from .compare import compare_paths
 
     limits = thresholds(args.threshold)
     check_outputs(args)
-    calibration = load_calibration(args.calibration) if args.calibration else None
+    calibration = chosen(args.calibration)
     found = compare_paths(args.base, args.new, limits, calibration, args.force_mixed)
     code = found.exit_code(args.strict, args.fail_on_resources)
     put_out(found, code, args)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import labels
 from . import series as pick
-from .units import NONE, interval, percent, quantity, significant
+from .units import NONE, interval, quantity, significant
 
 
 def rows(results: list, t) -> list:
@@ -30,7 +30,10 @@ def _row(found: list, results: list, t) -> dict:
     home = results[found.index(first)]
     axis = pick.x_axis([c for c in home.cases if c.suite == first.suite and c.device == first.device])
     text = labels.parameters_text(first, labels.defaults(home, first.suite), t, always=(axis,))
-    metric = pick.metric_of(first.suite, [c for c in found if c is not None and c.done])
+    done = [c for c in found if c is not None and c.done]
+    metric = pick.metric_of(first.suite, done)
+    if not all(metric in c.metrics for c in done):
+        metric = "time"
     base = found[0]
     cells = []
     for index, case in enumerate(found):
@@ -47,7 +50,7 @@ def _row(found: list, results: list, t) -> dict:
                 {
                     "value": quantity(value.value, value.unit),
                     "ratio": ratio,
-                    "note": f"{interval(value)} · {percent(case.fraction)}",
+                    "note": f"{interval(value)} · {labels.share(case)}",
                 }
             )
     return {"suite": first.suite, "kind": first.kind, "variant": first.variant, "parameters": text, "cells": cells}

@@ -235,12 +235,12 @@ def launch_settings(args) -> tuple:
 
 def duet(args, a: Side, b: Side, folder: Path, limits: list, settings: tuple, settled: tuple):
     """The Comparison. `settings` from launch_settings, `settled` from settle."""
-    from .calibration import load_calibration
+    from .calibration import chosen
     from .duet_judge import judge
 
     pairs, seed, budget = settings
     cases, only = settled
-    calibration = load_calibration(args.calibration) if args.calibration else None
+    calibration = chosen(args.calibration)
     options = ("--budget", budget, *handed_on(args, LAUNCH_OPTIONS))
     run_pairs(a, b, folder, pairs, cases=cases, seed=seed, options=options, progress=show_progress, unshared=only)
     return judge(folder, limits, calibration, args.force_mixed, STATISTICS[args.statistic])

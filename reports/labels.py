@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from .load import Case, Result
-from .units import binary
+from .units import binary, percent
 
 FALLBACK_DEFAULTS = {"threads": "1"}
 # Axes whose default says nothing worth a word in a legend: warm caches, empty kernels.
 QUIET_DEFAULTS = ("cache", "kernel")
+# Axes whose numbers are sizes in bytes.
+BYTES = ("bytes", "size", "working_set")
 
 
 def whole(value) -> int | None:
@@ -19,8 +21,10 @@ def parameter(name: str, value, t) -> str:
     """`1 MiB`, `all threads`, `n = 1024`, `direction h2d`."""
     if name == "threads":
         return t("threads_all") if value == "all" else t("threads_n", n=value) if str(value) != "1" else t("threads_1")
+    if value in ("yes", "no"):
+        return f"{name}: {t(value)}"
     number = whole(value)
-    if name in ("bytes", "size") and number is not None:
+    if name in BYTES and number is not None:
         return binary(number)
     return f"{name} = {number}" if number is not None else t.or_raw("value", str(value))
 
@@ -85,3 +89,13 @@ def machine_name(result: Result) -> str:
         count = gpus.count(model)
         models.append(model if count == 1 else f"{count} x {model}")
     return " + ".join(models)
+
+
+def letter(index: int) -> str:
+    """Name of one result among several: A, B, ..."""
+    return chr(ord("A") + index) if index < 26 else str(index + 1)
+
+
+def share(case: Case) -> str:
+    """Percent of the limit; `?` behind it where the ceiling is itself suspect, as the command's table has it."""
+    return percent(case.fraction) + ("?" if case.fraction is not None and case.ceiling_suspect else "")

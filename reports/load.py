@@ -17,6 +17,7 @@ from pathlib import Path
 from . import SCHEMA
 from .curves import Curves, curves
 from .errors import InputProblem
+from .parts import Breakdown, breakdown, parts
 
 STATUSES = ("done", "failed", "skipped", "lost", "not_reached")
 REMEDY = "make it again with `assay run`; `python -m reports validate` lists every fault"
@@ -56,7 +57,10 @@ class Case:
     ceiling_reason: str | None = None
     resource: str | None = None
     rate: Metric | None = None
+    ceiling_suspect: bool = False  # the ceiling that limits is itself suspect
     extras: dict = field(default_factory=dict)  # further series: name to (unit, median)
+    parts: list = field(default_factory=list)
+    breakdown: Breakdown | None = None
 
     @property
     def done(self) -> bool:
@@ -309,7 +313,10 @@ def _case(reader: _Reader, record: dict, where: str, ceiling: bool) -> Case:
         limit=take(limit, "limit", NULLABLE_TEXT, f"{where}.ceiling"),
         ceiling_id=take(limit, "ceiling_id", NULLABLE_TEXT, f"{where}.ceiling"),
         ceiling_reason=take(limit, "reason", NULLABLE_TEXT, f"{where}.ceiling"),
+        ceiling_suspect=limit.get("suspect") is True,
         resource=resource,
         rate=rate,
         extras=extras,
+        parts=parts(reader, record, where),
+        breakdown=breakdown(reader, record, where),
     )

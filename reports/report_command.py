@@ -10,11 +10,16 @@ def add_parser(commands):
     report.add_argument("results", nargs="+", metavar="RESULT", help="assay.result/1 file, .json or .json.gz")
     report.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for report.html and plots/")
     report.add_argument("--lang", choices=("en", "zh"), default="en", help="language of texts and plots (default en)")
+    report.add_argument(
+        "--prices",
+        metavar="FILE",
+        help="what each machine costs an hour (TOML, docs/prices.toml): adds the cost of a million tokens",
+    )
     return report
 
 
 def run(args) -> int:
     from .report import write_report
 
-    print(write_report(args.results, args.output, args.lang))
+    print(write_report(args.results, args.output, args.lang, args.prices))
     return 0

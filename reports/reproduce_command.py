@@ -35,7 +35,9 @@ def add_parser(commands):
         metavar="[PATTERN=]PERCENT",
         help="least change of a time that counts (default 2%%); as in compare",
     )
-    reproduce.add_argument("--calibration", metavar="FILE", help="an A/A study of the machine (default: that of here)")
+    reproduce.add_argument(
+        "--calibration", metavar="FILE", help="an A/A study of the machine; none: without (default: that of here)"
+    )
     reproduce.add_argument("--strict", action="store_true", help="exit 4 where a case could not be compared")
     reproduce.add_argument("--quiet", action="store_true", help="no progress of the run")
     for form in ("markdown", "json"):
@@ -44,7 +46,7 @@ def add_parser(commands):
 
 
 def run(args) -> int:
-    from .calibration import load_calibration
+    from .calibration import chosen
     from .compare_command import thresholds
     from .reproduce import reproduction
     from .reproduce_output import as_json, markdown, text
@@ -62,7 +64,7 @@ def run(args) -> int:
             raise InputProblem(f"--{name} {value}: give a whole number with ms, s, m or h: 90s, 4m")
     if args.out and Path(args.out).exists():
         raise InputProblem(f"{args.out}: exists already; --out names a new file")
-    calibration = load_calibration(args.calibration) if args.calibration else None
+    calibration = chosen(args.calibration)
     old = read_recorded(args.result)
     select(old, [name for name in args.device.split(",") if name], args.filter)
     try:

@@ -5,20 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from . import labels
-from .load import Case, Result
+from .load import Case, Metric, Result
 
 # What a suite is about. A suite that is not listed is drawn by time.
 SUITE_METRIC = {"matmul": "flop_rate", "memcpy": "bandwidth", "launch": "time_per_item"}
+SUITE_AXIS = {"matmul": "n", "memcpy": "bytes", "launch": "chain"}
 # Launch variants that build or change a graph: their cost is paid once, so it is drawn apart, by the whole operation.
 GRAPH_BUILD = ("graph_instantiate", "graph_first_launch", "graph_upload", "graph_set_params", "graph_update")
 MOST_CEILINGS = 3
+MOST_LINES = 12  # of a panel: those with most points
+PARTS = ("", "h2d", "d2h", "device", "peer", "build")  # in the order of the panels
 
 
 @dataclass
 class Line:
+    """Cases of one label in the order of x, and of each the metric that is drawn."""
+
     label: str
     x: list = field(default_factory=list)
     cases: list = field(default_factory=list)
+    values: list = field(default_factory=list)
 
 
 @dataclass
@@ -33,21 +39,26 @@ class Panel:
     unit: str
     lines: list
     ceilings: list  # (label, value in the metric's unit), highest first
+    what: str = ""  # stands over the panel in place of the part or the metric
+    marks: list = field(default_factory=list)  # (label, x): capacities
+    left_out: int = 0  # lines that stand in the table only
+
+
+def best(metric: Metric) -> float:
+    """Sort key: higher is better for every metric."""
+    return -metric.value if metric.unit in ("ns", "cycles") else metric.value
 
 
 def best_by(case: Case, metric: str) -> float:
-    """Sort key: higher is better for every metric."""
-    value = case.metrics[metric].value
-    return -value if case.metrics[metric].unit == "ns" else value
+    return best(case.metrics[metric])
 
 
 def metric_of(suite: str, cases: list) -> str | None:
-    """The metric that all cases of the suite share: its own, else a rate, else time."""
+    """The suite's own metric where a case has it, else time. Cases without it stand in the table."""
     wanted = SUITE_METRIC.get(suite)
-    for name in ([wanted] if wanted else []) + ["time"]:
-        if cases and all(name in c.metrics for c in cases):
-            return name
-    return None
+    if any(wanted in c.metrics for c in cases):
+        return wanted
+    return "time" if cases and all("time" in c.metrics for c in cases) else None
 
 
 def x_axis(cases: list) -> str | None:
@@ -75,7 +86,8 @@ def _square(case: Case) -> bool:
 def part_of(case: Case) -> str:
     """Cases of one suite that belong in different panels: links are far slower than memories."""
     if case.suite == "memcpy" and case.kind != "cpu":
-        return "link" if case.parameters.get("dir") in ("h2d", "d2h") else "device"
+        way = case.parameters.get("dir")
+        return way if way in ("h2d", "d2h") else "peer" if way in ("p2d", "d2p") else "device"
     if case.suite == "launch":
         return "build" if case.variant in GRAPH_BUILD else ""
     return ""
@@ -86,7 +98,7 @@ def panels(result: Result, suite: str, t) -> list:
     out = []
     for device in [d["name"] for d in result.context["devices"]]:
         own = [c for c in result.cases if c.suite == suite and c.device == device and c.done]
-        for part in sorted({part_of(c) for c in own}, key=["", "link", "device", "build"].index):
+        for part in sorted({part_of(c) for c in own}, key=PARTS.index):
             panel = _panel(result, suite, device, [c for c in own if part_of(c) == part], part, t)
             if panel is not None:
                 out.append(panel)
@@ -96,38 +108,44 @@ def panels(result: Result, suite: str, t) -> list:
 def _panel(result: Result, suite: str, device: str, cases: list, part: str, t) -> Panel | None:
     if suite == "matmul":
         cases = [c for c in cases if _square(c)]
-    if suite == "launch" and part == "":  # what has no chain, such as the start of a process, stands in the table
-        cases = [c for c in cases if SUITE_METRIC["launch"] in c.metrics]
-    axis, metric = x_axis(cases), "time" if part == "build" else metric_of(suite, cases)
-    cases = [c for c in cases if axis and labels.whole(c.parameters.get(axis))]
-    if metric is None or not cases:
+    metric = "time" if part == "build" else metric_of(suite, cases)
+    if metric is None:
         return None
-    lines = _lines(cases, axis, metric, labels.defaults(result, suite), t)
-    drawn = [c for line in lines for c in line.cases]
-    return Panel(
-        device,
-        labels.device_model(result, device),
-        part,
-        axis,
-        metric,
-        drawn[0].metrics[metric].unit,
-        lines,
-        _ceilings(result, drawn, metric, t),
-    )
+    cases = [c for c in cases if metric in c.metrics]
+    own = SUITE_AXIS.get(suite)
+    axis = own if len({c.parameters.get(own) for c in cases}) > 1 else x_axis(cases)
+    return panel(result, device, cases, axis, metric, t, part=part)
 
 
-def _lines(cases: list, axis: str, metric: str, fallback: dict, t) -> list:
-    """Best line first. Points that make no line of their own stand in the table, where others do make lines."""
+def panel(result: Result, device: str, cases: list, axis: str | None, metric: str, t, part="", what="") -> Panel | None:
+    """The lines of a metric over an axis; None where nothing varies."""
+    cases = [c for c in cases if axis and labels.whole(c.parameters.get(axis)) and metric in c.metrics]
+    if not cases:
+        return None
+    drawn = lines(cases, axis, lambda c: c.metrics[metric], labels.defaults(result, cases[0].suite), t)
+    unit = drawn[0].values[0].unit
+    kept = sorted(drawn, key=lambda line: -len(line.x))[:MOST_LINES]
+    kept = [line for line in drawn if line in kept]
+    held = _ceilings(result, [c for line in kept for c in line.cases], metric, t)
+    made = Panel(device, labels.device_model(result, device), part, axis, metric, unit, kept, held, what)
+    made.left_out = len(drawn) - len(kept)
+    return made
+
+
+def lines(cases: list, axis: str, value, fallback: dict, t, skip=()) -> list:
+    """Best line first; `value` gives a case's metric. Points that make no line of their own stand in the table, where
+    others do make lines."""
     names = varying(cases)
-    skip = {axis} | ({"m", "k"} if axis == "n" else set())
-    lines = {}
+    skip = {axis, *skip} | ({"m", "k"} if axis == "n" else set())
+    found = {}
     for case in sorted(cases, key=lambda c: c.parameters[axis]):
         label = labels.series_label(case, names, fallback, t, skip)
-        line = lines.setdefault(label, Line(label))
+        line = found.setdefault(label, Line(label))
         line.x.append(case.parameters[axis])
         line.cases.append(case)
-    long = [line for line in lines.values() if len(line.x) > 1]
-    return sorted(long or lines.values(), key=lambda line: -best_by(line.cases[-1], metric))
+        line.values.append(value(case))
+    long = [line for line in found.values() if len(set(line.x)) > 1]
+    return sorted(long or found.values(), key=lambda line: -best(line.values[-1]))
 
 
 def _ceilings(result: Result, cases: list, metric: str, t) -> list:
@@ -159,7 +177,7 @@ class Roofline:
     points: list  # (variant label, [(flops/byte, FLOP/s)])
 
 
-def rooflines(result: Result, t) -> list:
+def rooflines(result: Result, done: list, t) -> list:
     """One roofline for each device: highest measured rate of each memory level and of each arithmetic type."""
     out = []
     for device in [d["name"] for d in result.context["devices"]]:
@@ -172,11 +190,8 @@ def rooflines(result: Result, t) -> list:
                 group[label] = max(group.get(label, 0.0), ceiling.rate.value)
         cases = [
             c
-            for c in result.cases
-            if c.device == device
-            and c.done
-            and "flop_rate" in c.metrics
-            and c.work["bytes_read"] + c.work["bytes_written"] > 0
+            for c in done
+            if c.device == device and "flop_rate" in c.metrics and c.work["bytes_read"] + c.work["bytes_written"] > 0
         ]
         points = {}
         names = varying(cases) & {"threads"}

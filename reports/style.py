@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import re
 import warnings
@@ -17,7 +18,7 @@ import matplotlib.pyplot as plt
 from matplotlib import font_manager, ticker
 
 from .errors import EnvironmentProblem, visible
-from .units import binary, scale, significant
+from .units import PLAIN, binary, scale, significant
 
 # Colour-blind safe (after Okabe and Ito), each at least 4.5:1 on white; beside it the tone for a dark page.
 SERIES = (
@@ -130,11 +131,24 @@ def plotting(lang: str):
         plt.close("all")
 
 
+@functools.cache
+def _characters(family: str) -> dict:
+    """Code points that a family has glyphs for; read once, a CJK font has some 30,000."""
+    return font_manager.get_font(font_manager.findfont(family)).get_charmap()
+
+
 def drawable(text: str) -> str:
     """Text from the data with every character that no chosen font has replaced by `?`."""
-    families_now = plt.rcParams["font.family"]
-    maps = [font_manager.get_font(font_manager.findfont(f)).get_charmap() for f in families_now]
+    maps = [_characters(family) for family in plt.rcParams["font.family"]]
     return "".join(c if any(ord(c) in m for m in maps) else "?" for c in visible(text))
+
+
+def _count(value: float) -> str:
+    """Powers of two beyond 65536 in short: `256 Ki`."""
+    for step, name in ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")):
+        if value >= max(step, 1 << 17) and value % step == 0:
+            return f"{value / step:g} {name}"
+    return f"{value:g}"
 
 
 def doubling_ticks(axis, low: float, high: float, as_bytes: bool, narrow: bool) -> None:
@@ -143,21 +157,34 @@ def doubling_ticks(axis, low: float, high: float, as_bytes: bool, narrow: bool) 
     most = (5 if as_bytes else 7) - narrow
     step = max(1, math.ceil((last - first + 1) / most))
     axis.set_major_locator(ticker.FixedLocator([2.0**e for e in range(first, last + 1, step)]))
-    axis.set_major_formatter(ticker.FuncFormatter(lambda v, _: binary(v) if as_bytes else f"{v:g}"))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda v, _: binary(v) if as_bytes else _count(v)))
     axis.set_minor_locator(ticker.NullLocator())
 
 
-def decade_ticks(axis, unit: str, low: float, high: float) -> None:
-    """Ticks at decades, or at 1-2-5 where there are few decades, each with its unit."""
-    few = math.log10(max(high / low, 1.0001)) < 3
-    axis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5) if few else (1,), numticks=20))
-    axis.set_minor_locator(ticker.NullLocator())
+def with_unit(unit: str):
+    """A tick's text: the value with its unit; a unit in words stands with the axis, not at each tick."""
 
     def show(value, _):
-        divisor, text = scale(value * 1.0000001, unit)
+        divisor, text = (1.0, "") if unit in PLAIN else scale(value * 1.0000001, unit)
         return f"{float(significant(value / divisor, 3)):g} {text}".rstrip()
 
-    axis.set_major_formatter(ticker.FuncFormatter(show))
+    return show
+
+
+def decade_ticks(axis, unit: str, low: float, high: float, sparse: bool = False) -> None:
+    """Ticks at decades, or at 1-2-5 where there are few decades, each with its unit; `sparse` where there is room for
+    four texts in a row."""
+    decades = math.log10(max(high / low, 1.0001))
+    if decades < (1.2 if sparse else 3):
+        axis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5), numticks=20))
+    elif sparse:
+        step = max(1, math.ceil(decades / 4))
+        first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+        axis.set_major_locator(ticker.FixedLocator([10.0**e for e in range(first, last + 1, step)]))
+    else:
+        axis.set_major_locator(ticker.LogLocator(base=10, numticks=20))
+    axis.set_minor_locator(ticker.NullLocator())
+    axis.set_major_formatter(ticker.FuncFormatter(with_unit(unit)))
 
 
 _ID = re.compile(r'\bid="([^"]+)"')

@@ -50,7 +50,8 @@ def best_cases(result: Result, t) -> list:
                 and pick.part_of(c) != "build"
             ]
             metric = pick.metric_of(suite, cases)
-            if metric is not None:
+            cases = [c for c in cases if metric in c.metrics]
+            if cases:
                 out += [_best(result, case, metric, t) for case in _winners(suite, cases, metric)]
     return out
 
@@ -105,6 +106,8 @@ def _best(result: Result, case: Case, metric: str, t) -> Best:
     else:
         key = "best_above" if case.fraction > 1.005 else "best_limited" if rate else "best_limited_unnamed"
     sentence = t(key, **words)
+    if case.ceiling_suspect and case.fraction is not None:
+        sentence += " " + t("best_ceiling_suspect")
     if case.validity != "valid":
         sentence += " " + t("best_suspect", state=t.or_raw("validity", case.validity), why="; ".join(case.reasons))
     return Best(case, metric, label, named, rate, sentence)

@@ -6,7 +6,15 @@ import math
 
 TIMES = ((1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"))
 PREFIXES = ((1e-3, "m"), (1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"))
-RATE_UNITS = {"flops_per_s": "FLOP/s", "bytes_per_s": "B/s", "launches_per_s": " launches/s", "items_per_s": " items/s"}
+# Units that take a prefix (k, M, G), with the text that follows it.
+PREFIXED = {
+    "flops_per_s": "FLOP/s",
+    "bytes_per_s": "B/s",
+    "launches_per_s": " launches/s",
+    "flops": "FLOP",
+    "J": "J",
+}
+PLAIN = {"items_per_s": "items/s", "tokens_per_s": "tokens/s"}
 NONE = "–"
 
 
@@ -24,10 +32,10 @@ def scale(value: float, unit: str) -> tuple[float, str]:
     """Divisor and unit text under which `value` reads best."""
     if unit == "ns":
         steps, suffix = TIMES, ""
-    elif unit in RATE_UNITS:
-        steps, suffix = PREFIXES, RATE_UNITS[unit]
+    elif unit in PREFIXED:
+        steps, suffix = PREFIXES, PREFIXED[unit]
     else:
-        return 1.0, unit
+        return 1.0, PLAIN.get(unit, unit)
     best = steps[0] if unit == "ns" else (1.0, "")
     for step in steps:
         if abs(value) >= step[0] * 0.99995:

@@ -13,6 +13,7 @@ from . import SCHEMA
 from .errors import EnvironmentProblem, InputProblem, visible
 from .load import read_json
 from .stats import case_time, fastest_round_ns, unit_medians, variance_components
+from .validate_parts import parts_faults
 from .validate_telemetry import energy_figures, telemetry_faults
 
 TOLERANCE = 1e-6  # relative; both sides compute in float64
@@ -158,6 +159,8 @@ class _Case:
         if work["items"] > 0:
             self._metric(metrics, "time_per_item", tuple(None if t is None else t / work["items"] for t in triple))
         self._energy(metrics)
+        self._utilisation(metrics, triple)
+        self.found += parts_faults(case, self.ceilings)
         self._statistics(time)
         self._fraction(time)
         if "rate" in case:
@@ -174,6 +177,22 @@ class _Case:
         for name in metrics:
             if name.endswith(("_joules", "_watts")) and name not in computed:
                 self.found.append(f"the metric {name!r} has no energy pass behind it")
+
+    def _utilisation(self, metrics: dict, triple: tuple) -> None:
+        """mbu and mfu name the ceiling that they are a share of at the end of their formula."""
+        for name in ("mbu", "mfu"):
+            if name not in metrics:
+                continue
+            ceiling = self.ceilings.get(metrics[name]["formula"].rpartition(" ")[2])
+            if ceiling is None or ceiling["status"] != "done":
+                self.found.append(f"the formula of {name} names no measured ceiling of this result")
+                continue
+            resource = ceiling["rate"]["resource"]
+            share = _amount(self.case["work"], resource) / _amount(ceiling["work"], resource)
+            floor = share * fastest_round_ns(ceiling)
+            value, low, high = triple
+            shares = [None if t is None else floor / t for t in (value, high, low)]
+            self._metric(metrics, name, tuple(shares))
 
     def _metric(self, metrics: dict, name: str, computed: tuple) -> None:
         if name not in metrics:

@@ -178,6 +178,10 @@ static int add(as_ceiling_ref out[], int n, const char *variant, const char *axi
     return n + 1;
 }
 
+/* What reads nearly everything that it moves is measured against reading: copies, whose two directions overlap, can be
+ * faster than any read. */
+static bool only_reads(const as_work *w) { return w->bytes_written < 0.05 * w->bytes_read; }
+
 static int cpu_ceilings(const as_bound *b, const as_work *w, const as_params *p, bool cold, as_ceiling_ref out[]) {
     const char *threads = as_params_has(p, "threads") ? as_params_text(p, "threads") : "1";
     if (strncmp(b->ceiling, "flops.", 6) == 0)
@@ -190,7 +194,8 @@ static int cpu_ceilings(const as_bound *b, const as_work *w, const as_params *p,
         return 0;
     int64_t count = as_params_has(p, "threads") ? as_params_int(p, "threads") : 1;
     const char *level = as_level_name(as_level_serving(&l, w->working_set_bytes, count, cold));
-    return add(out, add(out, 0, "read", "level", level, threads), "copy", "level", level, threads);
+    const int n = add(out, 0, "read", "level", level, threads);
+    return only_reads(w) ? n : add(out, n, "copy", "level", level, threads);
 }
 
 static int cuda_ceilings(const as_bound *b, const as_work *w, const as_device *d, bool cold, as_ceiling_ref out[]) {
@@ -207,7 +212,8 @@ static int cuda_ceilings(const as_bound *b, const as_work *w, const as_device *d
         return 0;
     if (!cold && (double)w->working_set_bytes <= 4.0 * (double)d->last_level_cache_bytes)
         return add(out, 0, "read", "level", "l2", NULL);
-    return add(out, add(out, 0, "read", "level", "hbm", NULL), "copy", "level", "hbm", NULL);
+    const int n = add(out, 0, "read", "level", "hbm", NULL);
+    return only_reads(w) ? n : add(out, n, "copy", "level", "hbm", NULL);
 }
 
 int as_ceilings_for(const as_bound *b, const as_work *w, const as_params *p, const as_device *d, bool cold,

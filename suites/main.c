@@ -7,12 +7,13 @@
 #endif
 
 static const as_suite *const suites[] = {
-    &as_matmul_suite,  //
-    &as_memcpy_suite,  //
-    &as_memory_suite,  //
-    &as_launch_suite,  //
-    &as_alloc_suite,   //
-    &as_offload_suite, //
+    &as_matmul_suite,    //
+    &as_memcpy_suite,    //
+    &as_memory_suite,    //
+    &as_launch_suite,    //
+    &as_alloc_suite,     //
+    &as_offload_suite,   //
+    &as_inference_suite, //
     &as_synthetic_suite, NULL,
 };
 
@@ -44,6 +45,7 @@ static const as_registry registry = {
     .commands = commands,
     .ceilings = &as_ceiling_suite,
     .ceilings_for = as_ceilings_for,
+    .catalogue = as_suites_catalogue,
 };
 
 int main(int argc, char **argv) { return as_main(argc, argv, &registry); }

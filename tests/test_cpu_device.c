@@ -84,7 +84,8 @@ static void many_blocks_of_every_kind(void **state) {
     unsigned char *p[BLOCKS];
     as_error e;
     for (int i = 0; i < BLOCKS; i++) {
-        assert_int_equal(cpu->alloc(d, (as_memory)(i % 4), (size_t)i, (void **)&p[i], &e), AS_OK); /* 0 bytes too */
+        assert_int_equal(cpu->alloc(d, (as_memory)(i % (AS_MEM_HUGE + 1)), (size_t)i, (void **)&p[i], &e),
+                         AS_OK); /* 0 bytes too */
         assert_non_null(p[i]);
         memset(p[i], i, (size_t)i);
     }

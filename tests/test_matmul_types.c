@@ -51,7 +51,7 @@ static void check(const char *name, double rounding, bool transposed) {
     double expected[2 * N], scale[2 * N];
     const void *input[] = {a, b, NULL};
     const int64_t rows[] = {0, 2};
-    assert_int_equal(as_matmul_reference(&(as_reference){&p, &w, input, rows, 2, expected, scale}, &e), AS_OK);
+    assert_int_equal(as_matmul_reference(&(as_reference){&p, &w, input, rows, 2, expected, scale, NULL}, &e), AS_OK);
     for (int x = 0; x < 2 * N; x++) {
         double sum = 0, magnitude = 0;
         for (int k = 0; k < K; k++) {
@@ -66,7 +66,8 @@ static void check(const char *name, double rounding, bool transposed) {
         assert_true(bound < 0.1 * magnitude); /* a wrong row or column cannot pass */
     }
     const int64_t beyond[] = {M};
-    assert_int_equal(as_matmul_reference(&(as_reference){&p, &w, input, beyond, 1, expected, scale}, &e), AS_EFAIL);
+    assert_int_equal(as_matmul_reference(&(as_reference){&p, &w, input, beyond, 1, expected, scale, NULL}, &e),
+                     AS_EFAIL);
 }
 
 static void references_by_type(void **state) {

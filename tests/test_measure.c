@@ -1,5 +1,6 @@
 /* Batches, rotation of cold copies, graphs, clocks: with a device whose clock the test sets. */
 #include "measure.h"
+#include "process.h"
 #include "support/fake_suite.h"
 
 #include <setjmp.h>
@@ -129,6 +130,50 @@ static void a_single_operation_is_never_batched(void **unused) {
     assert_int_equal(fake_calls - before, 20);
     for (int i = 0; i < 20; i++) /* the variant's own series: one value a sample, in order */
         assert_true(r->extra[0][i] == 1000.0 * (before + i + 1));
+    as_bench_release(&b, &shop);
+}
+
+static as_status tells_its_time(const as_call *call, as_error *e) {
+    (void)e;
+    fake_calls++;
+    const int64_t until = as_now_ns() + 50000; /* most of an operation does not count */
+    while (as_now_ns() < until)
+        ;
+    if (call->own_ns)
+        *call->own_ns = 1000.0 * (fake_calls % 7 + 1);
+    return AS_OK;
+}
+
+static as_status tells_nothing(const as_call *call, as_error *e) {
+    (void)call, (void)e;
+    return AS_OK;
+}
+
+static void a_variant_with_a_clock_of_its_own_is_believed(void **unused) {
+    (void)unused;
+    const as_variant own = {
+        .name = "own", .on = shop.device.driver->kind, .flags = AS_OWN_CLOCK, .run = tells_its_time};
+    const as_variant silent = {.name = "silent", .on = own.on, .flags = AS_OWN_CLOCK, .run = tells_nothing};
+    as_bench b;
+    prepare_variant(&b, &own, 1);
+    const as_warmup w = warm_up(&b, 0);
+    assert_int_equal(w.batch, 1);
+    assert_true(w.op_ns >= 50000); /* what a round takes, not what counts */
+    const int before = fake_calls;
+    const as_round *r = round_of(&b, 10, 1);
+    assert_int_equal(fake_calls - before, 10);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(r->time_ns[i], 1000 * ((before + i + 1) % 7 + 1));
+        assert_true(r->host_ns[i] >= 50000);
+    }
+    assert_string_equal(r->suspicion, "");
+    assert_true(fabs(r->row.real_time_ns * (double)r->row.iterations - sum(r->time_ns, 10)) < 100);
+    as_bench_release(&b, &shop);
+
+    prepare_variant(&b, &silent, 1);
+    taken.samples = taken.batch = 1;
+    assert_int_equal(as_measure_round(&b, &shop, &taken, &error), AS_EFAIL);
+    assert_non_null(strstr(error.message, "silent"));
     as_bench_release(&b, &shop);
 }
 
@@ -323,6 +368,45 @@ static void memory_that_does_not_suffice(void **unused) {
     unsetenv("FAKE_FREE_BYTES");
 }
 
+/* ---- the instrumented pass ---- */
+
+static int operations_ended = 1; /* by each call of the hook */
+
+static as_status fake_breakdown(const as_call *call, as_parts *parts, as_error *e) {
+    (void)call, (void)e;
+    fake_calls++;
+    for (int i = 0; i < operations_ended; i++) {
+        as_parts_add(parts, &(as_part){"decode", "head", -1, "host", "clock", 10, 0, 0, NULL});
+        as_parts_total(parts, 12);
+    }
+    return AS_OK;
+}
+
+static void the_pass_runs_enough_operations(void **unused) {
+    (void)unused;
+    const as_variant v = {.name = "parts", .on = "cpu", .run = host_run, .breakdown = fake_breakdown};
+    as_bench b;
+    as_parts *parts;
+    prepare_variant(&b, &v, 3);
+    assert_int_equal(as_parts_create(&parts, &error), AS_OK);
+    fake_calls = 0;
+    assert_int_equal(as_measure_parts(&b, parts, &error), AS_OK);
+    assert_int_equal(fake_calls, AS_PARTS_MOST_OPERATIONS); /* short ones: as many as are kept */
+    assert_int_equal(as_parts_operations(parts), AS_PARTS_MOST_OPERATIONS);
+    as_parts_free(parts);
+    for (operations_ended = 0; operations_ended <= 2; operations_ended += 2) { /* none, or two for one */
+        assert_int_equal(as_parts_create(&parts, &error), AS_OK);
+        assert_int_equal(as_measure_parts(&b, parts, &error), AS_EFAIL);
+        as_parts_free(parts);
+    }
+    operations_ended = 1;
+    as_bench_release(&b, &shop);
+    assert_true(as_measure_parts_cost_ns(1000) == AS_PARTS_LEAST_NS);
+    assert_true(as_measure_parts_cost_ns(5e7) == 1e9);
+    assert_true(as_measure_parts_cost_ns(3e8) == AS_PARTS_MOST_NS);
+    assert_true(as_measure_parts_cost_ns(4e9) == 4e9); /* one is always run */
+}
+
 #define ON(device, test) cmocka_unit_test_setup_teardown(test, open_##device, close_shop)
 
 int main(void) {
@@ -331,6 +415,8 @@ int main(void) {
         ON(fake, a_given_batch_is_kept),
         ON(cpu, the_host_clock_batches_too),
         ON(cpu, a_single_operation_is_never_batched),
+        ON(cpu, a_variant_with_a_clock_of_its_own_is_believed),
+        ON(fake, a_variant_with_a_clock_of_its_own_is_believed),
         ON(cpu, the_clock_costs_something),
         ON(cpu, cold_cases_visit_all_copies_in_turn),
         ON(cpu, the_check_after_timing_reaches_every_copy),
@@ -342,6 +428,7 @@ int main(void) {
         ON(fake, a_variant_may_ask_for_the_host_clock),
         ON(cpu, a_failing_operation_ends_its_round),
         ON(fake, memory_that_does_not_suffice),
+        ON(cpu, the_pass_runs_enough_operations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static void a_wrong_order_is_refused(void **unused) {
     const void *input[] = {keys};
     double expected[2], scale[2];
     const int64_t row = 0;
-    as_reference r = {&p, &w, input, &row, 1, expected, scale};
+    as_reference r = {&p, &w, input, &row, 1, expected, scale, NULL};
     assert_int_equal(as_memory_reference(&r, &e), AS_OK);
     assert_true(expected[0] == out[0] && expected[1] == out[1]);
     keys[200] ^= 1;

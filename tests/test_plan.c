@@ -439,6 +439,8 @@ static void exec_is_a_suite_of_one(void **unused) {
     refused(&fake_registry, "--exec true --name no/thing", AS_EUSAGE, "--name no/thing");
 }
 
+static json_t *further_keys(void) { return json_pack("{s:i, s:[i]}", "suites", 0, "models", 7); }
+
 static void print_and_catalogue(void **unused) {
     (void)unused;
     as_plan plan;
@@ -462,6 +464,13 @@ static void print_and_catalogue(void **unused) {
     assert_int_equal(json_array_size(json_object_get(vector, "axes")), 4);
     assert_string_equal(fake_text(json_array_get(json_object_get(vector, "axes"), 0), "default"), "4096");
     assert_int_equal(json_array_size(json_object_get(vector, "variants")), 12);
+    assert_int_equal(json_object_size(catalogue), 1);
+    json_decref(catalogue);
+    as_registry more = fake_registry;
+    more.catalogue = further_keys;
+    catalogue = as_plan_catalogue(&more);
+    assert_int_equal(json_array_size(json_object_get(catalogue, "suites")), 4); /* the harness's own key stays */
+    assert_int_equal(json_array_size(json_object_get(catalogue, "models")), 1);
     json_decref(catalogue);
 }
 

@@ -2,8 +2,10 @@
  * the quick plan keeps its limits; formulas; and which ceiling serves which case. */
 #include "kernels/ceiling/ceiling.h"
 #include "kernels/ceiling/levels.h"
+#include "kernels/inference/model.h"
 #include "suites/suites.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +23,7 @@ static const as_device cuda = {.driver = &cuda_kind, .name = "cuda0", .last_leve
 static const as_device cpu = {.driver = &as_cpu_driver, .name = "cpu", .last_level_cache_bytes = 32 << 20};
 
 static const as_suite *const suites[] = {&as_matmul_suite, &as_memcpy_suite,  &as_memory_suite,   &as_launch_suite,
-                                         &as_alloc_suite,  &as_offload_suite, &as_synthetic_suite};
+                                         &as_alloc_suite,  &as_offload_suite, &as_inference_suite, &as_synthetic_suite};
 enum { SUITES = sizeof suites / sizeof *suites };
 
 static const as_device *device_of(const char *kind) { return strcmp(kind, "cpu") == 0 ? &cpu : &cuda; }
@@ -307,7 +309,7 @@ static void senseless_parameters_are_usage_errors(void **state) {
         {&as_memcpy_suite, "libc", "bytes=8;memory=pageable", &cpu},
         {&as_memcpy_suite, "async", "bytes=8", &cuda},
         {&as_memcpy_suite, "async", "bytes=8;dir=h2d;memory=soft", &cuda},
-        {&as_memcpy_suite, "kernel", "bytes=8;dir=h2d", &cuda},
+        {&as_memcpy_suite, "kernel", "bytes=8;dir=h2h", &cuda},
         {&as_launch_suite, "direct", "chain=0", &cpu},
         {&as_launch_suite, "direct", "chain=100001", &cpu},
         {&as_launch_suite, "direct", "threads=2", &cpu},
@@ -389,20 +391,35 @@ static void level_follows_working_set(void **state) {
     assert_int_equal(as_level_serving(&no_l3, 4 * mib + 1, 1, false), AS_LEVEL_DRAM);
 }
 
-static void assert_refs(const as_device *d, const char *bound, int64_t working_set, const char *threads, bool cold,
-                        const char *expected) {
+static void assert_refs_of(const as_device *d, const char *bound, const as_work *w, const char *threads, bool cold,
+                           const char *expected) {
     as_params p;
     as_error e;
     as_ceiling_ref ref[AS_MAX_CEILING_REFS];
     char text[512] = "";
     assert_int_equal(as_params_init(&p, as_matmul_suite.axes, as_matmul_suite.n_axes, &e), AS_OK);
     assert_int_equal(as_params_set(&p, "threads", threads, &e), AS_OK);
-    const as_work w = {.working_set_bytes = working_set};
     const as_bound b = {bound, 1};
-    int n = as_ceilings_for(&b, &w, &p, d, cold, ref);
+    int n = as_ceilings_for(&b, w, &p, d, cold, ref);
     for (int i = 0; i < n; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s[%s] ", ref[i].variant, ref[i].axes);
     assert_string_equal(text, expected);
+}
+
+static void assert_refs(const as_device *d, const char *bound, int64_t working_set, const char *threads, bool cold,
+                        const char *expected) {
+    assert_refs_of(d, bound, &(as_work){.working_set_bytes = working_set}, threads, cold, expected);
+}
+
+/* What hardly writes is no copy: at 5% and above it is. */
+static void reads_are_measured_against_reads(void **state) {
+    (void)state;
+    as_work w = {.working_set_bytes = INT64_C(1) << 40, .bytes_read = 1000, .bytes_written = 49};
+    assert_refs_of(&cpu, "memory", &w, "1", false, "read[level=dram;threads=1] ");
+    assert_refs_of(&cuda, "memory", &w, "1", false, "read[level=hbm] ");
+    w.bytes_written = 50;
+    assert_refs_of(&cpu, "memory", &w, "1", false, "read[level=dram;threads=1] copy[level=dram;threads=1] ");
+    assert_refs_of(&cuda, "memory", &w, "1", false, "read[level=hbm] copy[level=hbm] ");
 }
 
 static void bounds_name_their_ceilings(void **state) {
@@ -479,6 +496,34 @@ static void ceiling_sizes_follow_the_rules(void **state) {
     assert_true(w.bound[0].amount == 512 && w.expected_count == 512);
 }
 
+/* `assay size` reads the shapes from here: every key of each model, and the counts that their makers publish. */
+static void catalogue_holds_the_models(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *name;
+        json_int_t parameters;
+    } published[] = {
+        {"llama-1b", 1235814400}, {"llama-8b", 8030261248}, {"llama-70b", 70553706496}, {"mixtral-8x7b", 46702792704}};
+    json_t *catalogue = as_suites_catalogue();
+    const json_t *models = json_object_get(catalogue, "models");
+    size_t at = 0;
+    for (const as_model *m = as_models; m->name; m++, at++) {
+        const json_t *j = json_array_get(models, at);
+        assert_int_equal(json_object_size(j), 14);
+        assert_string_equal(json_string_value(json_object_get(j, "name")), m->name);
+        assert_string_equal(json_string_value(json_object_get(j, "family")),
+                            m->family == AS_DECODER ? "decoder" : "encoder");
+        assert_int_equal(json_integer_value(json_object_get(j, "kv_heads")), m->kv_heads);
+        assert_int_equal(json_is_true(json_object_get(j, "tied")), m->tied);
+        assert_int_equal(json_integer_value(json_object_get(j, "experts_per_token")), m->experts_per_token);
+        for (size_t i = 0; i < sizeof published / sizeof *published; i++)
+            if (strcmp(m->name, published[i].name) == 0)
+                assert_int_equal(json_integer_value(json_object_get(j, "parameters")), published[i].parameters);
+    }
+    assert_int_equal(json_array_size(models), at);
+    json_decref(catalogue);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(points_name_variants_that_exist),
@@ -489,8 +534,10 @@ int main(void) {
         cmocka_unit_test(senseless_parameters_are_usage_errors),
         cmocka_unit_test(level_follows_working_set),
         cmocka_unit_test(bounds_name_their_ceilings),
+        cmocka_unit_test(reads_are_measured_against_reads),
         cmocka_unit_test(every_bound_finds_its_resource),
         cmocka_unit_test(ceiling_sizes_follow_the_rules),
+        cmocka_unit_test(catalogue_holds_the_models),
     };
     return cmocka_run_group_tests(tests, read_tables, free_tables);
 }

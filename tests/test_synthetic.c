@@ -89,7 +89,7 @@ static int64_t wrong(const char *variant, const char *axes, as_run_fn run) {
     v->finish(call.state);
     for (int64_t i = 0; i < w.rows; i++)
         rows[i] = i;
-    const as_reference r = {&p, &w, (const void *const *)operand, rows, w.rows, expected, scale};
+    const as_reference r = {&p, &w, (const void *const *)operand, rows, w.rows, expected, scale, NULL};
     assert_int_equal(as_synthetic_suite.reference(&r, &e), AS_OK);
     for (int64_t i = 0; i < w.rows; i++)
         bad += !(fabs(out[i] - expected[i]) <= w.tolerance * scale[i]);

@@ -348,6 +348,73 @@ static void verify_measures_nothing(void **unused) {
         0);
 }
 
+/* ---- references that follow the output ---- */
+
+/* Any even number is right; an odd one should have been the next. */
+static uint32_t written;
+static int judged;
+
+static as_status follow_describe(const as_params *p, const as_variant *v, const as_device *d, as_work *w, as_error *e) {
+    (void)v, (void)d, (void)e;
+    const int64_t rows = as_params_int(p, "n");
+    *w = (as_work){.operand = {{"x", AS_IN, AS_MEM_DEVICE, AS_U32, AS_BITS, rows, 1},
+                               {"chosen", AS_OUT, AS_MEM_DEVICE, AS_U32, AS_BITS, rows * 2, 0}},
+                   .operands = 2,
+                   .flops = 1e9,
+                   .no_ceiling = "a test",
+                   .check = AS_CHECK_REFERENCE,
+                   .tolerance = 0.25,
+                   .rows = rows,
+                   .columns = 2,
+                   .follows_output = true,
+                   .reference_rows = 3};
+    return AS_OK;
+}
+
+static as_status follow_reference(const as_reference *r, as_error *e) {
+    (void)e;
+    judged += (int)r->n_rows;
+    for (int64_t k = 0; k < 2 * r->n_rows; k++) {
+        const uint32_t got = ((const uint32_t *)r->output)[r->rows[k / 2] * 2 + k % 2];
+        r->expected[k] = got % 2 ? (double)got + 1 : (double)got;
+        r->scale[k] = 1;
+    }
+    return AS_OK;
+}
+
+static as_status follow_run(const as_call *call, as_error *e) {
+    (void)e;
+    uint32_t *out = call->operand[1];
+    for (int64_t i = 0; i < 2 * as_params_int(call->params, "n"); i++)
+        out[i] = 10;
+    out[2 * as_params_int(call->params, "n") - 1] = written;
+    return AS_OK;
+}
+
+static void a_reference_may_follow_the_output(void **unused) {
+    (void)unused;
+    static const as_axis axes[] = {{"n", "0", true, false, "", ""}};
+    static const as_variant variants[] = {{.name = "follow", .on = "cpu", .run = follow_run}, {.name = NULL}};
+    static const as_suite suite = {.name = "follow",
+                                   .axes = axes,
+                                   .n_axes = 1,
+                                   .variants = variants,
+                                   .describe = follow_describe,
+                                   .reference = follow_reference};
+    written = 8;
+    judged = 0;
+    as_verdict v = verdict_of(&suite, "follow", 1, "n=100");
+    assert_true(v.passed && v.checked == 3 * 2 && judged == 3); /* the first row, the last, a seeded one */
+    verdict_of(&suite, "follow", 1, "n=100");
+    assert_int_equal(judged, 3); /* the same output: the same reference */
+    written = 7;
+    assert_caught(&suite, "follow", "n=100", "row 99, column 1: 7, expected 8");
+    assert_int_equal(judged, 6); /* another output is judged anew */
+    written = 9;
+    v = verdict_of(&suite, "follow", 1, "n=2"); /* all rows, where they are few enough */
+    assert_true(!v.passed && v.checked == 4);
+}
+
 #define ON_CPU(test) cmocka_unit_test_setup_teardown(test, open_cpu, close_shop)
 
 int main(int argc, char **argv) {
@@ -368,6 +435,7 @@ int main(int argc, char **argv) {
         ON_CPU(copies),
         ON_CPU(effects),
         ON_CPU(a_verdict_as_json),
+        ON_CPU(a_reference_may_follow_the_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

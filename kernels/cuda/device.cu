@@ -116,6 +116,19 @@ static as_status cuda_memory(as_device *, size_t *free_bytes, size_t *total_byte
     return AS_OK;
 }
 
+static as_status alloc_registered(size_t size, void **out, as_error *e) {
+    void *p = NULL;
+    if (posix_memalign(&p, (size_t)sysconf(_SC_PAGESIZE), size) != 0)
+        return as_fail(e, AS_ENOMEM, "out of host memory for %zu bytes; use smaller sizes", size);
+    const cudaError_t code = cudaHostRegister(p, size, cudaHostRegisterDefault);
+    if (code != cudaSuccess) {
+        free(p);
+        return as_cuda_fail_at(e, __FILE__, __LINE__, code, "cudaHostRegister");
+    }
+    *out = p;
+    return AS_OK;
+}
+
 static as_status cuda_alloc(as_device *, as_memory kind, size_t bytes, void **out, as_error *e) {
     *out = NULL;
     size_t size = bytes ? bytes : 1; /* an empty operand still has an address */
@@ -123,6 +136,9 @@ static as_status cuda_alloc(as_device *, as_memory kind, size_t bytes, void **ou
     case AS_MEM_DEVICE: AS_CUDA(e, cudaMalloc(out, size)); return AS_OK;
     case AS_MEM_PINNED: AS_CUDA(e, cudaMallocHost(out, size)); return AS_OK;
     case AS_MEM_MANAGED: AS_CUDA(e, cudaMallocManaged(out, size, cudaMemAttachGlobal)); return AS_OK;
+    case AS_MEM_WRITE_COMBINED: AS_CUDA(e, cudaHostAlloc(out, size, cudaHostAllocWriteCombined)); return AS_OK;
+    case AS_MEM_REGISTERED: return alloc_registered(size, out, e);
+    case AS_MEM_HUGE:
     case AS_MEM_PAGEABLE:
         if (posix_memalign(out, (size_t)sysconf(_SC_PAGESIZE), size) == 0)
             return AS_OK;
@@ -136,7 +152,14 @@ static void cuda_release(as_device *, as_memory kind, void *p) {
     switch (kind) {
     case AS_MEM_DEVICE:
     case AS_MEM_MANAGED: (void)cudaFree(p); break;
-    case AS_MEM_PINNED: (void)cudaFreeHost(p); break;
+    case AS_MEM_PINNED:
+    case AS_MEM_WRITE_COMBINED: (void)cudaFreeHost(p); break;
+    case AS_MEM_REGISTERED:
+        if (p)
+            (void)cudaHostUnregister(p);
+        free(p);
+        break;
+    case AS_MEM_HUGE:
     case AS_MEM_PAGEABLE: free(p); break;
     }
 }

@@ -30,7 +30,7 @@ as_status as_cuda_fill(as_device *d, as_memory kind, void *dst, as_dtype type, a
                        uint64_t seed, uint32_t key, as_error *e) {
     if (count == 0)
         return AS_OK;
-    if (kind == AS_MEM_PINNED || kind == AS_MEM_PAGEABLE) {
+    if (kind != AS_MEM_DEVICE && kind != AS_MEM_MANAGED) {
         as_rng_fill(dst, type, dist, 0, count, seed, key);
         return AS_OK;
     }

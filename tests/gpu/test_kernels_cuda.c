@@ -150,7 +150,7 @@ static void check_reference(const bench *b, const char *axes) {
         rows[i] = i == n_rows - 1 ? w->rows - 1 : i * step;
     for (int i = 0; i < w->operands; i++)
         input[i] = w->operand[i].role == AS_IN ? b->host[i] : NULL;
-    const as_reference r = {&b->params, w, input, rows, n_rows, expected, scale};
+    const as_reference r = {&b->params, w, input, rows, n_rows, expected, scale, NULL};
     assert_ok(b->suite->reference(&r, e));
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = rows[i / w->columns] * w->columns + i % w->columns;
@@ -324,7 +324,7 @@ static void test_matmul_device_reference(void **state) {
         assert_ok(as_matmul_suite.device_reference(&call, e));
         assert_ok(DRIVER.stream_sync(&device, stream, e));
         const void *input[] = {b.host[0], b.host[1], NULL};
-        const as_reference r = {&b.params, &b.work, input, rows, b.work.rows, want[0], want[1]};
+        const as_reference r = {&b.params, &b.work, input, rows, b.work.rows, want[0], want[1], NULL};
         assert_ok(as_matmul_suite.reference(&r, e));
         for (int i = 0; i < 2; i++) {
             assert_ok(DRIVER.copy(&device, got[i], out[i], (size_t)n * sizeof(double), e));
@@ -339,61 +339,6 @@ static void test_matmul_device_reference(void **state) {
         free(rows);
         tear_down(&b);
     }
-}
-
-static void test_memcpy(void **state) {
-    (void)state;
-    check_all(&as_memcpy_suite, "sync",
-              (const char *const[]){"bytes=1;dir=h2d", "bytes=4097;dir=d2h", "bytes=1000003;dir=d2d",
-                                    "bytes=1000003;dir=h2d;memory=pageable", "bytes=77;dir=d2h;memory=pageable", NULL});
-    check_all(&as_memcpy_suite, "async",
-              (const char *const[]){"bytes=1;dir=d2d", "bytes=1000003;dir=h2d", "bytes=1000003;dir=d2h",
-                                    "bytes=4097;dir=h2d;memory=pageable", "bytes=4097;dir=d2h;memory=pageable", NULL});
-    check_all(&as_memcpy_suite, "kernel",
-              (const char *const[]){"bytes=1;dir=d2d", "bytes=15;dir=d2d", "bytes=16;dir=d2d", "bytes=16383;dir=d2d",
-                                    "bytes=16384;dir=d2d", "bytes=16401;dir=d2d", "bytes=1000003;dir=d2d", NULL});
-}
-
-/* The copy kernel at all pairs of misalignment, with guards on both sides of the destination. */
-static void test_copy_kernel_alignments(void **state) {
-    (void)state;
-    enum { GUARD = 32, MOST = 40000, SIZES = 6 };
-    static const int64_t sizes[SIZES] = {1, 3, 15, 17, 4099, 33333};
-    const as_variant *v = as_memcpy_suite.variants;
-    while (v->name && !(strcmp(v->on, "cuda") == 0 && strcmp(v->name, "kernel") == 0))
-        v++;
-    assert_non_null(v->name);
-    unsigned char *want = malloc(MOST), *got = malloc(MOST);
-    void *src, *dst;
-    assert_ok(DRIVER.alloc(&device, AS_MEM_DEVICE, MOST, &src, e));
-    assert_ok(DRIVER.alloc(&device, AS_MEM_DEVICE, MOST, &dst, e));
-    as_rng_fill(want, AS_U8, AS_BITS, 0, MOST, 5, 5);
-    assert_ok(DRIVER.copy(&device, src, want, MOST, e));
-    for (int s = 0; s < SIZES; s++)
-        for (int from = 0; from < 17; from++)
-            for (int to = 0; to < 17; to++) {
-                as_params p;
-                char bytes[24];
-                snprintf(bytes, sizeof bytes, "%lld", (long long)sizes[s]);
-                assert_ok(as_params_init(&p, as_memcpy_suite.axes, as_memcpy_suite.n_axes, e));
-                assert_ok(as_params_set(&p, "bytes", bytes, e));
-                assert_ok(as_params_set(&p, "dir", "d2d", e));
-                assert_ok(DRIVER.set(&device, dst, 0x5A, MOST, e));
-                void *operand[] = {(char *)src + from, (char *)dst + GUARD + to};
-                const as_call call = {.params = &p, .operand = operand, .device = &device, .stream = stream};
-                assert_ok(v->run(&call, e));
-                assert_ok(DRIVER.stream_sync(&device, stream, e));
-                assert_ok(DRIVER.copy(&device, got, dst, MOST, e));
-                assert_memory_equal(got + GUARD + to, want + from, sizes[s]);
-                for (int i = 0; i < GUARD + to; i++)
-                    assert_int_equal(got[i], 0x5A);
-                for (int i = 0; i < GUARD; i++)
-                    assert_int_equal(got[GUARD + to + sizes[s] + i], 0x5A);
-            }
-    DRIVER.release(&device, AS_MEM_DEVICE, src);
-    DRIVER.release(&device, AS_MEM_DEVICE, dst);
-    free(want);
-    free(got);
 }
 
 /* With and without an injection; the second share adds whole passes and a part of one. */
@@ -503,8 +448,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_matmul_configurations),
         cmocka_unit_test(test_matmul_tensor),
         cmocka_unit_test(test_matmul_device_reference),
-        cmocka_unit_test(test_memcpy),
-        cmocka_unit_test(test_copy_kernel_alignments),
         cmocka_unit_test(test_synthetic),
         cmocka_unit_test(test_launch),
         cmocka_unit_test(test_launch_extra_series),

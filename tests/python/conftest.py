@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from reports.__main__ import main
 from reports.readers import read_side
 
 import launches
+import sizing
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests" / "fixtures" / "results"
@@ -30,6 +32,28 @@ def document(_gpu_document):
 
 
 @pytest.fixture
+def gpu(document):
+    """A whole result with the ceilings of device cuda0 that `assay size` divides by, in round numbers."""
+    for resource, variant, axes, rate in (
+        ("memory", "read", {"level": "hbm"}, 3e12),
+        ("flops.bf16", "tensor", {"type": "bf16"}, 8e14),
+        ("flops.e4m3", "tensor", {"type": "e4m3"}, 16e14),
+        ("launch", "launch", {}, 1.2e6),
+    ):
+        sizing.add_ceiling(document, "cuda0", resource, variant, axes, rate)
+    return document
+
+
+@pytest.fixture
+def lists_models(monkeypatch, tmp_path):
+    """A command that knows the models: what `assay size` asks where a result is older than its table of them."""
+    path = tmp_path / "assay-models"
+    path.write_text(f"#!{sys.executable}\nprint(open({str(sizing.FIXTURE)!r}).read())\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("ASSAY_COMMAND", str(path))
+
+
+@pytest.fixture
 def command(capsys):
     """Runs `python -m reports ARGS`; returns exit code, standard output, standard error."""
 
@@ -39,17 +63,6 @@ def command(capsys):
         return code, captured.out, captured.err
 
     return run
-
-
-@pytest.fixture
-def offering(tmp_path, monkeypatch):
-    """A command that offers what the one behind the synthetic GPU result did."""
-    path, offered = tmp_path / "assay-offering", tmp_path / "offered.json"
-    catalogue = json.loads(GPU.read_text(encoding="utf-8"))["plan"]["catalogue"]
-    offered.write_text(json.dumps(catalogue), encoding="utf-8")
-    path.write_text(f"#!/bin/sh\ncat '{offered}'\n", encoding="utf-8")
-    path.chmod(0o755)
-    monkeypatch.setenv("ASSAY_COMMAND", str(path))
 
 
 @pytest.fixture

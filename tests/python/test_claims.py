@@ -91,6 +91,24 @@ def test_legal_and_unmeasured_is_untestable(command, save, fields, reason):
     assert reason in judgement["reason"]
 
 
+@pytest.mark.parametrize("fields", ['variant = "tiled99"', 'variant = "tiled32", tiles = 3'])
+def test_a_newer_claim_is_untestable_on_an_older_result(command, save, fields):
+    select = f'select.x = {{ suite = "matmul", {fields}, device = "cuda" }}\n'
+    text = claim("time(x) / time(x) > 0", select=select)
+    _, report = judged(command, save, claim("time(x) / time(x) > 0", select=select, more="newer = true\n"))
+    judgement = report["claims"][0]["judgements"][0]
+    assert judgement["verdict"] == "untestable" and "made by a command without it" in judgement["reason"]
+    code, _, err = command("claims", save(text, "strict.toml"), GPU)
+    assert code == 2 and "matmul has no " in err
+
+
+def test_a_newer_claim_may_not_be_wrong_otherwise(command, save):
+    fields = 'suite = "matmul", variant = "tiled32", device = "gpu", n = 1024'
+    text = claim("time(x) / time(x) > 0", select=f"select.x = {{ {fields} }}\n", more="newer = true\n")
+    code, _, err = command("claims", save(text, "c.toml"), GPU)
+    assert code == 2 and "no kind of device 'gpu'" in err
+
+
 def test_a_command_without_that_device_makes_it_untestable(command, save, document):
     """A build without CUDA lists no CUDA variants: the claim is not wrong, that result has no answer."""
     for suite in document["plan"]["catalogue"]["suites"]:

@@ -33,7 +33,6 @@ FAULTS = {
 }
 
 
-@pytest.mark.usefixtures("offering")
 @pytest.mark.parametrize(("selection", "line", "message"), FAULTS.values(), ids=FAULTS.keys())
 def test_illegal_selection_is_an_error_with_its_line(command, save, selection, line, message):
     path = save(claim(select=selection + NAIVE), "claims.toml")
@@ -43,21 +42,11 @@ def test_illegal_selection_is_an_error_with_its_line(command, save, selection, l
     assert err.count("\n") == 1
 
 
-@pytest.mark.usefixtures("offering")
 def test_illegal_selection_in_a_table_has_the_line_of_its_field(command, save):
     text = claim(select=NAIVE) + '[claim.select.new]\nsuite = "matmul"\ndevice = "cuda"\n\nvariant = "x"\nn = 1\n'
     path = save(text, "claims.toml")
     code, _, err = command("claims", path, GPU)
     assert code == 2 and f"{path}:13: " in err and "no variant 'x'" in err
-
-
-@pytest.mark.parametrize("selection", [FAULTS["unknown variant"][0], FAULTS["unknown axis"][0]])
-def test_what_a_result_of_an_older_command_lacks_is_untestable(command, save, selection):
-    """Without a command at hand only the result tells, and it may be older than the claim."""
-    code, out, err = command("claims", save(claim(select=selection + NAIVE), "claims.toml"), GPU, "--format", "json")
-    (judgement,) = json.loads(out)["claims"][0]["judgements"]
-    assert (code, err) == (0, "") and judgement["verdict"] == "untestable"
-    assert "the command that made the result has no " in judgement["reason"]
 
 
 BROKEN = {
@@ -80,7 +69,7 @@ BROKEN = {
     "ratio without cases": (claim("1 < 2", "ratio", ""), 6, "use rule 'arithmetic'"),
     "no test": (claim().replace("test", "note"), 6, "needs test"),
     "unknown probe": (HEAD + 'rule = "behaviour"\nprobe = "format-disk"\n', 7, "no probe"),
-    "absolute code of time": (claim("time(new) < 4 ms", "behaviour", TILED), 7, "not an absolute s"),
+    "absolute time of behaviour": (claim("time(new) < 4 ms", "behaviour", TILED), 7, "not an absolute s"),
     "percentile of a series": (claim("series_percentile(new, 'x', 100) / time(old) > 1"), 7, "below 100"),
     "unit of another kind": (claim(more='unit = "ms"\n'), 8, "plain number, not ms"),
     "no such unit": (claim(more='unit = "furlong"\n'), 8, "no unit 'furlong'"),

@@ -14,7 +14,7 @@ from conftest import ROOT
 
 MIB = 1024 * 1024
 FOLDER = ROOT / "results"
-NOT_RESULTS = {"schema", "baselines", "claims", "fixtures", "local"}  # local: runs of this checkout, not committed
+NOT_RESULTS = {"schema", "baselines", "calibration", "claims", "fixtures", "local"}  # local: runs of this checkout, not committed
 HOME = re.compile(r"(^|[=:,])(/home/|/root\b|/Users/|~)")
 
 

@@ -96,7 +96,7 @@ def test_page_is_accessible(pages, name):
 def test_each_plot_tells_its_finding(pages):
     html = _html(pages["en"])
     found = re.findall(r"<desc[^>]*>(.*?)</desc>", html)
-    assert len(found) == 8  # four plots, wide and narrow
+    assert len(found) == 12  # six plots, wide and narrow
     assert all(re.search(r"\d", text) for text in found)
     best = max(
         (c for c in load(GPU).cases if c.suite == "matmul" and c.done), key=lambda c: c.metrics["flop_rate"].value
@@ -160,7 +160,7 @@ def test_plots_are_files_too(pages, name):
     folder = pages[name] / "plots"
     pngs, svgs = sorted(folder.glob("*.png")), sorted(folder.glob("*.svg"))
     assert [p.stem for p in pngs] == [p.stem for p in svgs]
-    assert len(pngs) == (8 if name == "two" else 4)
+    assert len(pngs) == (12 if name == "two" else 6)
     for png in pngs:
         assert png.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     for svg in svgs:
@@ -179,7 +179,7 @@ def test_report_is_deterministic(tmp_path):
             capture_output=True,
         )
     names = sorted(p.relative_to(tmp_path / "1") for p in (tmp_path / "1").rglob("*") if p.is_file())
-    assert len(names) == 9
+    assert len(names) == 13
     for name in names:
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
 
@@ -250,7 +250,7 @@ def test_every_text_is_used():
         "status.",
         "validity.",
     )
-    by_end = ("warn.", "remedy.", "section.", "part.")
+    by_end = ("warn.", "remedy.", "section.", "part.", "what.", "rate.", "transfers.", "variance.", "waterfall.")
     for key in i18n.catalogue("en"):
         if not key.startswith(from_data):
             assert key in quoted or (key.startswith(by_end) and key.partition(".")[2] in quoted), key
@@ -360,7 +360,7 @@ def test_browser_shows_the_page_whole(pages, tmp_path, name, width):
     assert all(found["images"])
     assert found["scroll"] <= found["inner"], found["wide"]
     assert found["wide"] == []
-    assert found["figures"] == {"en": 4, "zh": 4, "odd": 2, "empty": 0, "two": 8}[name]
+    assert found["figures"] == {"en": 6, "zh": 6, "odd": 2, "empty": 0, "two": 12}[name]
     assert found["drawn"] == found["named"] == found["figures"]
 
 

@@ -11,6 +11,7 @@ import pytest
 from reports import stats
 
 import make_fixture
+import sizing
 from conftest import CPU, EMPTY, GPU, ODD, RESULTS
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -26,6 +27,14 @@ def check():
 @pytest.mark.parametrize("path", [GPU, CPU, EMPTY, ODD], ids=lambda p: p.stem)
 def test_fixtures_are_valid(check, path):
     assert validate.document_faults(json.loads(path.read_text(encoding="utf-8")), check) == []
+
+
+def test_models_of_the_catalogue(check, document):
+    """Results have them since `assay size`; older ones, as the fixtures, do not."""
+    models = document["plan"]["catalogue"]["models"] = [dict(m) for m in sizing.MODELS]
+    assert validate.document_faults(document, check) == []
+    models[0]["sparsity"] = 2
+    assert len(validate.document_faults(document, check)) == 1
 
 
 def _same(left, right) -> bool:

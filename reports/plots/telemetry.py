@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
-from . import plots
-from .load import Result
-from .style import MARKERS, MUTED, NARROW, SERIES, drawable
-from .units import significant
+from ..load import Result
+from ..style import MARKERS, MUTED, NARROW, SERIES, drawable
+from ..units import significant
+from .figure import Drawing, grid, legend
 
 # Panel, its unit for people and the factor to it, and the columns that it may hold.
 PANELS = (
@@ -57,7 +55,7 @@ def _shade(ax, spans: list, suites: list) -> None:
 
 def _figure(result: Result, panels: list, width: str, t):
     suites = list(dict.fromkeys(span[0] for span in result.curves.spans))
-    figure, axes = plots.grid(len(panels), 2, width, 2.9 + (0.2 if width == NARROW else 0.1) * len(suites))
+    figure, axes = grid(len(panels), 2, width, 2.9 + (0.2 if width == NARROW else 0.1) * len(suites))
     for ax, (device, panel, unit, lines) in zip(axes, panels, strict=True):
         _shade(ax, [s for s in result.curves.spans if s[1] == device], suites)
         for index, (name, y) in enumerate(lines):
@@ -74,7 +72,7 @@ def _figure(result: Result, panels: list, width: str, t):
         ax.set_title(drawable(f"{device}: {t.or_raw('metric', panel)} ({unit})"))
         ax.set_xlabel(t("axis.seconds"))
         ax.set_ylim(bottom=min(0, np.nanmin([np.nanmin(y) for _, y in lines])))
-        plots.legend(ax)
+        legend(ax)
     return figure
 
 
@@ -95,15 +93,7 @@ def _finding(panels: list, t) -> str:
     return " ".join(parts)
 
 
-def telemetry_plot(result: Result, folder: Path, t, prefix: str = "") -> plots.Plot | None:
+def draw(result: Result, _cases: list, t) -> Drawing | None:
     """None where the run kept no curves."""
     panels = _panels(result) if result.curves else []
-    if not panels:
-        return None
-    return plots.save(
-        prefix + "telemetry",
-        t("plot.telemetry"),
-        _finding(panels, t),
-        lambda width: _figure(result, panels, width, t),
-        folder,
-    )
+    return Drawing(_finding(panels, t), lambda width: _figure(result, panels, width, t)) if panels else None

@@ -1,0 +1,89 @@
+/* Suite inference: whole models, from a token to its logits. Axes, variants and points; each family of models has its
+ * own file beside this one. docs/inference.md is its reference. */
+#include "inference.h"
+#include "../../kernels/inference/decoder.h"
+#include "../suites.h"
+
+#include <string.h>
+
+static const as_axis axes[] = {
+    {"model", "none", false, false, "", "a preset: tiny, llama-15m, llama-1b, llama-8b; must be given"},
+    {"phase", "decode", false, false, "", "decode: one token a row; prefill: the prompt; generate: both"},
+    {"batch", "1", true, false, "rows", "sequences that go through the model together"},
+    {"context", "512", true, false, "tokens", "decode: tokens of each row so far"},
+    {"prompt", "128", true, false, "tokens", "prefill, generate: tokens of each row's prompt"},
+    {"tokens", "64", true, false, "tokens", "generate: new tokens of each row"},
+    {"type", "bf16", false, false, "", "weights, keys and values: bf16 or f32"},
+    AS_AXIS_THREADS,
+    AS_AXIS_CACHE,
+};
+
+static const as_variant variants[] = {
+    AS_INFERENCE_CPU_BREAKDOWN(AS_ROW_CPU_BREAKDOWN) //
+    {.name = NULL},
+};
+
+static const as_point points[] = {
+    {AS_QUICK, "cpu", "simd", "model=tiny;context=128", 1},
+    {AS_QUICK, "cpu", "naive", "model=llama-15m", 1},
+    {AS_QUICK, "cpu", "simd", "model=llama-15m;threads=1,all", 0},
+    {AS_QUICK, "cpu", "simd,openblas", "model=llama-15m;type=f32;threads=all", 1},
+    {AS_QUICK, "cpu", "simd", "model=llama-15m;phase=prefill;threads=all", 0},
+    {AS_QUICK, "cpu", "openblas", "model=llama-15m;phase=prefill;type=f32;threads=all", 1},
+    {AS_QUICK, "cpu", "simd", "model=llama-15m;phase=generate;prompt=32;tokens=32;threads=all", 0},
+    {AS_STANDARD, "cpu", "naive", "model=tiny;context=128", 2},
+    {AS_STANDARD, "cpu", "naive,simd", "model=tiny;phase=generate;type=f32", 2},
+    {AS_STANDARD, "cpu", "simd", "model=llama-1b;threads=1,all", 2},
+    {AS_STANDARD, "cpu", "openblas", "model=llama-1b;type=f32;threads=all", 3},
+    {AS_STANDARD, "cpu", "simd", "model=llama-15m;batch=4,16,64;threads=all", 2},
+    {AS_STANDARD, "cpu", "simd", "model=llama-15m;context=0,128,1023;threads=all", 2},
+    {AS_STANDARD, "cpu", "simd,openblas", "model=llama-15m;phase=prefill;prompt=1,16,512;type=f32;threads=all", 2},
+    {AS_STANDARD, "cpu", "simd", "model=llama-15m;phase=prefill;prompt=16,512;threads=all", 2},
+    {AS_STANDARD, "cpu", "simd", "model=llama-15m;cache=cold;threads=all", 3},
+    {AS_STANDARD, "cpu", "simd", "model=llama-1b;phase=prefill;prompt=16;threads=all", 3},
+    {AS_STANDARD, "cpu", "simd", "model=llama-1b;batch=4,16;threads=all", 3},
+    {AS_STANDARD, "cpu", "simd", "model=llama-1b;context=4096;threads=all", 3},
+    {AS_PUBLISH, "cpu", "naive", "model=llama-15m;type=f32", 4},
+    {AS_PUBLISH, "cpu", "simd", "model=tiny;phase=prefill;prompt=1,511;batch=3", 4},
+    {.variants = NULL},
+};
+
+bool as_axis_untouched(const as_params *p, const char *name) {
+    for (int i = 0; i < p->count; i++)
+        if (strcmp(p->value[i].axis->name, name) == 0)
+            return as_param_is_default(&p->value[i]);
+    return true;
+}
+
+static as_status model_of(const as_params *p, const as_model **out, as_error *e) {
+    const char *name = as_params_text(p, "model");
+    if (strcmp(name, "none") == 0)
+        return as_fail(e, AS_EUSAGE, "inference: model must be given (model:llama-15m)");
+    *out = as_model_named(name);
+    if (!*out)
+        return as_fail(e, AS_EUSAGE, "inference: there is no model %.40s; the help of axis model lists them", name);
+    if ((*out)->sized_only)
+        return as_fail(e, AS_EUSAGE, "inference: %s is a preset to size, not to run", name);
+    return AS_OK;
+}
+
+static as_status describe(const as_params *p, const as_variant *v, const as_device *d, as_work *w, as_error *e) {
+    const as_model *m = NULL;
+    AS_TRY(as_suite_check_common(p, d, e));
+    AS_TRY(model_of(p, &m, e));
+    if (m->family != AS_DECODER)
+        return as_fail(e, AS_EUSAGE, "inference: %s is no decoder", m->name);
+    return as_decoder_describe(p, v, d, w, e);
+}
+
+const as_suite as_inference_suite = {
+    .name = "inference",
+    .summary = "whole models: decode, prefill, generation",
+    .axes = axes,
+    .n_axes = AS_COUNT(axes),
+    .variants = variants,
+    .points = points,
+    .describe = describe,
+    .reference = as_decoder_reference,
+    .largest = as_decoder_largest,
+};
