@@ -205,6 +205,9 @@ int as_main(int argc, char **argv, const as_registry *registry) {
     for (int i = 0; i < N_COMMANDS; i++)
         if (strcmp(name, commands[i].name) == 0)
             return flushed(commands[i].run(registry, argc, argv));
+    for (const as_private_command *c = registry->commands; c && c->name; c++)
+        if (strcmp(name, c->name) == 0)
+            return c->run(argc, argv);
     fprintf(stderr, "assay: there is no command '%.40s'; see assay --help\n", name);
     return flushed(2);
 }

@@ -213,12 +213,19 @@ typedef struct as_absent_kind {
     const char *kind, *reason;
 } as_absent_kind;
 
+/* A command for processes that this binary starts of itself, `assay __NAME`: no help names it. Returns the exit code. */
+typedef struct as_private_command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} as_private_command;
+
 /* Everything a binary offers; suites/main.c holds ours, an outside project holds its own. */
 typedef struct as_registry {
     const as_suite *const *suites;          /* ends at NULL; the ceiling suite is not listed */
     const as_device_driver *const *drivers; /* ends at NULL; the cpu driver is always there and not listed */
-    const as_absent_kind *absent; /* kinds of device that this build leaves out; ends at kind NULL; NULL: none */
-    const as_suite *ceilings;     /* NULL for none */
+    const as_absent_kind *absent;       /* kinds of device that this build leaves out; ends at kind NULL; NULL: none */
+    const as_private_command *commands; /* ends at name NULL; NULL: none */
+    const as_suite *ceilings;           /* NULL for none */
     /* The ceiling cases that serve bound `b` of a case; the highest of their rates counts. Returns their number,
      * 0 if none. `cold`: the case runs on a cold cache. */
     int (*ceilings_for)(const as_bound *b, const as_work *w, const as_params *p, const as_device *d, bool cold,

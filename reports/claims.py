@@ -121,7 +121,7 @@ class Court:
     def judge(self, claim: Claim) -> list:
         if claim.untestable is not None:
             return [Judgement(UNTESTABLE, _waiting(claim))]
-        if claim.rule == "behaviour":
+        if claim.probe is not None:
             return [self._probe(claim)]
         if claim.rule == "arithmetic":
             return [self._judge(claim, None)]

@@ -33,7 +33,7 @@ RULES = {
     "ratio": "a ratio of measured figures, on this machine",
     "level": "an absolute level, agreed for this machine",
     "arithmetic": "plain arithmetic with the claimed numbers",
-    "behaviour": "what is seen when it is done, by a probe",
+    "behaviour": "what is seen when it is done: by a probe, or by a case that keeps what it saw",
     "none": "cannot be tried here",
 }
 WORDS = {  # key: type, and whether every claim has it
@@ -307,7 +307,7 @@ class _Reader:
 
     def _check_rule(self, test: Expression | None, names: dict) -> None:
         rule, r = self.record["rule"], self.record
-        wanted = {"behaviour": "probe", "none": "untestable"}.get(rule, "test")
+        wanted = {"none": "untestable"}.get(rule, "probe" if rule == "behaviour" and "test" not in r else "test")
         if wanted == "test" and "test" not in r and "untestable" in r:
             return  # it will be tried by this rule once its suite is there
         given = [key for key in ("test", "probe", "untestable") if key in r]
@@ -315,7 +315,7 @@ class _Reader:
             return
         if given != [wanted]:
             self.fail(f"rule {rule!r} needs {wanted} alone, not {' and '.join(given) or 'nothing'}", "rule")
-        if rule == "behaviour" and r["probe"] not in PROBES:
+        if "probe" in given and r["probe"] not in PROBES:
             self.fail(f"there is no probe {r['probe']!r}: {', '.join(PROBES)}", "probe")
         if test is None:
             return
@@ -324,7 +324,7 @@ class _Reader:
             self.fail("rule 'arithmetic' looks at no case", "rule")
         if rule != "arithmetic" and not measured:
             self.fail(f"rule {rule!r} looks at no case: use rule 'arithmetic'", "rule")
-        if rule in ("direction", "ratio"):
+        if rule in ("direction", "ratio", "behaviour"):
             self._no_absolute(test, names)
 
     def _no_absolute(self, test: Expression, names: dict) -> None:

@@ -26,6 +26,8 @@ FUNCTIONS = {
     "flop_rate": ((CASE,), FLOP_RATE),
     "percentile": ((CASE, PLAIN), TIME),
     "series": ((CASE, TEXT), TIME),
+    "series_percentile": ((CASE, TEXT, PLAIN), TIME),
+    "observed": ((CASE, TEXT), PLAIN),
     "fraction": ((CASE,), PLAIN),
     "bytes": ((CASE,), BYTES),
     "flops": ((CASE,), FLOPS),
@@ -44,6 +46,7 @@ FUNCTIONS = {
     "max": (None, SAME),
     "within": ((SAME, SAME, PLAIN), TRUTH),
 }
+PERCENTILES = ("percentile", "series_percentile")
 WORDS = ("and", "or", "not")
 RESERVED = frozenset(FUNCTIONS) | frozenset(WORDS) | frozenset(UNITS)
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -300,8 +303,9 @@ def _call_kind(node: Node, names: dict):
             same = kind
         elif kind != want:
             raise ExpressionError(f"{node.value}() wants a plain number, not {dimension_text(kind)}", child.at)
-    if node.value == "percentile" and not (node.children[1].form == "number" and 1 <= node.children[1].value[0] < 100):
-        raise ExpressionError("percentile() wants a number from 1 to below 100, such as 99", node.children[1].at)
+    percent = node.children[-1]
+    if node.value in PERCENTILES and not (percent.form == "number" and 1 <= percent.value[0] < 100):
+        raise ExpressionError(f"{node.value}() wants a number from 1 to below 100, such as 99", percent.at)
     return same if result == SAME else result
 
 

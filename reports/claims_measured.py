@@ -289,10 +289,24 @@ class Figures:
             figure = Figure(figure.key, error, len(logs) - 1)
         return Quantity(seconds, TIME, {figure: seconds})
 
+    def observed(self, case: Case, name: str) -> Quantity:
+        """What a series holds that is no measurement, such as a code: the same number in every sample, exact."""
+        series = self._series(case, name)
+        values = {x for row in series["samples"] for x in row}
+        if len(values) != 1:
+            seen = ", ".join(f"{x:g}" for x in sorted(values)[:5]) or "nothing"
+            raise Untestable(f"series {name!r} of {case.id} is not one and the same number: {seen}")
+        return Quantity(float(values.pop()))
+
     def percentile(self, case: Case, percent: Quantity) -> Quantity:
+        return self.series_percentile(case, None, percent)
+
+    def series_percentile(self, case: Case, name: str | None, percent: Quantity) -> Quantity:
         """Woodruff's interval: the share of samples below the percentile varies from unit to unit; the percentiles
         at p -+ t se(share) bound it. So samples of one round are not taken for independent ones."""
-        series = self._series(case, None)
+        series = self._series(case, name)
+        if series["unit"] != "ns":
+            raise Untestable(f"series {name!r} of {case.id} is in {series['unit']}, not a time")
         if series["batch"] != 1:
             raise Untestable(f"a sample of {case.id} is a mean of {series['batch']} operations: no percentile is known")
         by_launch = case.statistics["scope"] == "launches"
@@ -305,7 +319,7 @@ class Figures:
         if n * (1 - p) < 1:
             raise Untestable(f"{case.id} has {n} samples, too few for its percentile {percent.value:g}")
         value = _quantile(pooled, p)
-        figure = Figure((case.id, f"percentile {percent.value:g}"), None, 0)
+        figure = Figure((case.id, f"percentile {percent.value:g} of {name or 'time'}"), None, 0)
         if m >= FEWEST_UNITS:
             residuals = [bisect.bisect_right(sorted(row), value) - p * len(row) for row in units.values()]
             spread = math.sqrt(m / (m - 1) * math.fsum(r * r for r in residuals)) / n

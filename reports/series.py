@@ -10,8 +10,8 @@ from .load import Case, Metric, Result
 # What a suite is about. A suite that is not listed is drawn by time.
 SUITE_METRIC = {"matmul": "flop_rate", "memcpy": "bandwidth", "launch": "time_per_item"}
 SUITE_AXIS = {"matmul": "n", "memcpy": "bytes", "launch": "chain"}
-# Launch variants that build a graph: their cost is paid once, so it is drawn apart, by the whole operation.
-GRAPH_BUILD = ("graph_instantiate", "graph_first_launch")
+# Launch variants that build or change a graph: their cost is paid once, so it is drawn apart, by the whole operation.
+GRAPH_BUILD = ("graph_instantiate", "graph_first_launch", "graph_upload", "graph_set_params", "graph_update")
 MOST_CEILINGS = 3
 MOST_LINES = 12  # of a panel: those with most points
 PARTS = ("", "h2d", "d2h", "device", "peer", "build")  # in the order of the panels

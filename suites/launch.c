@@ -1,5 +1,5 @@
-/* Suite launch: what starting work costs, one kernel or task at a time against a plan made beforehand. */
-#include "../kernels/launch/launch.h"
+/* Suite launch: what starting work costs: calls, tasks, wake-ups, kernels, graphs, contexts, processes. */
+#include "launch_traits.h"
 #include "suites.h"
 
 static const as_axis axes[] = {
@@ -7,18 +7,35 @@ static const as_axis axes[] = {
     {"kernel", "empty", false, false, "", "empty: does nothing; 10us: keeps busy for 10 us by the clock"},
     AS_AXIS_THREADS,
     AS_AXIS_CACHE,
+    {"shape", "chain", false, false, "", "of a graph: chain, fan_out, copies (before each kernel)"},
+    {"schedule", "auto", false, false, "", "how the runtime waits: auto, spin, yield, blocking"},
+    {"workers", "1", true, false, "threads", "cuda only: host threads that launch, or contexts of one process"},
+    {"priority", "low", false, false, "", "of the small kernel's stream: low, high"},
+    {"block", "auto", false, false, "threads", "32 to 1024; auto: the occupancy API's; rule1024: min(1024, n)"},
+    {"n", "524288", true, false, "elements", "of config_memory and config_compute"},
+    {"image", "cubin", false, false, "", "what a module is made from: cubin, ptx, ptx_cached"},
+    {"misuse", "none", false, false, "", "which; kernels/launch/misuse.cu says what is seen"},
 };
 
 static const as_variant variants[] = {
     AS_LAUNCH_CPU(AS_ROW_CPU)             //
     AS_LAUNCH_CPU_STATE(AS_ROW_CPU_STATE) //
+    AS_LAUNCH_CPU_EXTRA(AS_ROW_CPU_EXTRA) //
 #ifdef ASSAY_CUDA
-    AS_LAUNCH_CUDA(AS_ROW_CUDA)             //
-    AS_LAUNCH_CUDA_STATE(AS_ROW_CUDA_STATE) //
-    AS_LAUNCH_CUDA_EXTRA(AS_ROW_CUDA_EXTRA) //
+    AS_LAUNCH_CUDA(AS_ROW_CUDA)                 //
+    AS_LAUNCH_CUDA_STATE(AS_ROW_CUDA_STATE)     //
+    AS_LAUNCH_CUDA_LIBRARY(AS_ROW_CUDA_LIBRARY) //
+    AS_LAUNCH_CUDA_CONFIG(AS_ROW_CUDA)          //
+    AS_LAUNCH_CUDA_EXTRA(AS_ROW_CUDA_EXTRA)     //
 #endif
     {.name = NULL},
 };
+
+#define BLOCKS "block=32,64,128,256,512,1024,auto,rule1024"
+#define CALLS "call_static,call_pointer,call_plt,call_library,call_syscall"
+#define WAKES "wake_spin,wake_yield,wake_futex,wake_condition,wake_eventfd,wake_pipe"
+#define WAITS "wait_stream,wait_event,wait_poll_stream,wait_poll_event,wait_callback"
+#define WORKERS "workers_stream,workers_streams,workers_graph"
 
 static const as_point points[] = {
     {AS_QUICK, "cpu", "direct", "chain=1,8,512", 0},
@@ -33,85 +50,66 @@ static const as_point points[] = {
     {AS_STANDARD, "cpu", "pool,openmp,static_plan", "chain=64", 3},
     {AS_STANDARD, "cpu", "direct", "chain=64;kernel=10us", 3},
     {AS_STANDARD, "cpu", "pool,openmp,static_plan", "chain=64;kernel=10us;threads=all", 3},
+    {AS_STANDARD, "cpu", CALLS, "chain=512", 2},
+    {AS_STANDARD, "cpu", WAKES, "chain=64;threads=all", 2},
+    {AS_STANDARD, "cpu", "queue_fresh", "chain=64;threads=all", 2},
+    {AS_STANDARD, "cpu", "queue_idle", "chain=4;threads=all", 2},
+    {AS_STANDARD, "cpu", "process_fork,process_spawn", "", 2},
     {AS_STANDARD, "cuda", "eager,eager_sync,graph", "chain=2,8,32,256", 2},
     {AS_STANDARD, "cuda", "eager,eager_sync,graph", "chain=1,64;kernel=10us", 2},
     {AS_STANDARD, "cuda", "graph_instantiate,graph_first_launch", "chain=1,8,64", 2},
+    {AS_STANDARD, "cuda", "graph", "chain=64,512;shape=fan_out,copies", 2},
+    {AS_STANDARD, "cuda", "graph_instantiate,graph_first_launch", "chain=512;shape=fan_out,copies", 3},
+    {AS_STANDARD, "cuda", "graph_set_params,graph_update,graph_upload", "chain=64,512", 2},
+    {AS_STANDARD, "cuda", WAITS, "chain=64;kernel=empty,10us", 2},
+    {AS_STANDARD, "cuda", "wait_stream", "chain=64;kernel=empty,10us;schedule=spin,yield,blocking", 2},
+    {AS_STANDARD, "cuda", "wait_event", "chain=64;kernel=empty,10us;schedule=blocking", 2},
+    {AS_STANDARD, "cuda", WORKERS, "chain=64;workers=1,2,4", 2},
+    {AS_STANDARD, "cuda", "dependent,grid_sync", "chain=1,64,512", 2},
+    {AS_STANDARD, "cuda", "dependent", "chain=64;kernel=10us", 2},
+    {AS_STANDARD, "cuda", "priority_idle,priority_loaded", "priority=low,high", 2},
+    {AS_STANDARD, "cuda", "config_memory,config_compute", BLOCKS, 2},
+    {AS_STANDARD, "cuda", "config_memory,config_compute", "n=67108864;" BLOCKS, 3},
+    {AS_STANDARD, "cuda", "cold_context,cold_runtime", "", 3},
+    {AS_STANDARD, "cuda", "cold_module", "image=cubin,ptx,ptx_cached", 3},
+    {AS_STANDARD, "cuda", "misuse", "misuse=" AS_LAUNCH_MISUSE_LIST, 3},
     {AS_PUBLISH, "cuda", "eager,eager_sync,graph", "chain=512;kernel=10us", 4},
+    {AS_PUBLISH, "cuda", WORKERS, "chain=64;workers=8", 4},
+    {AS_PUBLISH, "cuda", "contexts", "workers=1,2,4,8", 4},
     {AS_PUBLISH, "cpu", "pool,openmp,static_plan", "chain=512", 4},
+    {AS_PUBLISH, "cpu", CALLS, "chain=1", 4},
+    {AS_PUBLISH, "cpu", WAKES, "threads=all", 4},
     {.variants = NULL},
 };
 
-static as_status check(const as_params *p, const as_variant *v, const as_device *d, as_error *e) {
-    AS_TRY(as_suite_check_common(p, d, e));
-    const char *kernel = as_params_text(p, "kernel");
-    int64_t chain = as_params_int(p, "chain");
-    enum { LONGEST = 100000 };
-    if (chain < 1 || chain > LONGEST)
-        return as_fail(e, AS_EUSAGE, "launch: chain is 1 to %d", LONGEST);
-    if (strcmp(kernel, "empty") != 0 && strcmp(kernel, "10us") != 0)
-        return as_fail(e, AS_EUSAGE, "launch: kernel is empty or 10us, not '%s'", kernel);
-    if (strcmp(as_params_text(p, "cache"), "warm") != 0)
-        return as_fail(e, AS_EUSAGE, "launch moves no data: leave cache at warm");
-    if (strcmp(v->name, "direct") == 0 && as_params_int(p, "threads") != 1)
-        return as_fail(e, AS_EUSAGE, "launch/direct runs on one thread: leave threads at 1");
-    return AS_OK;
-}
-
-/* Rough nanoseconds of one kernel or task and of one operation; for the planner only. */
-typedef struct guess {
-    const char *variant;
-    double each_ns, whole_ns;
-} guess;
-static const guess guesses[] = {
-    {"direct", 2, 0},
-    {"pool", 2000, 0},
-    {"openmp", 2000, 0},
-    {"static_plan", 3, 2000},
-    {"eager", 4000, 0},
-    {"eager_sync", 9000, 0},
-    {"graph", 800, 8000},
-    {"graph_instantiate", 800, 30000},
-    {"graph_first_launch", 3000, 60000},
-};
-
-static double predict(const as_variant *v, double chain, bool spins) {
-    for (int i = 0; i < AS_COUNT(guesses); i++)
-        if (strcmp(guesses[i].variant, v->name) == 0)
-            return guesses[i].whole_ns + chain * (guesses[i].each_ns + (spins ? AS_LAUNCH_SPIN_NS : 0));
-    return 0;
-}
-
 static as_status describe(const as_params *p, const as_variant *v, const as_device *d, as_work *w, as_error *e) {
-    AS_TRY(check(p, v, d, e));
-    bool cuda = strcmp(v->on, "cuda") == 0, spins = as_launch_spins(p);
-    bool builds = strcmp(v->name, "graph_instantiate") == 0 || strcmp(v->name, "graph_first_launch") == 0;
-    int64_t chain = as_launch_chain_of(p);
-    *w = (as_work){0};
-    w->convention = "no data moved";
-    w->items = (double)chain;
-    w->item = cuda ? "kernel" : "task";
-    /* Kernels of 10 us hide the cost of starting the next one: only the time that they spend by construction is a
-     * strict floor. */
-    if (builds)
-        w->no_ceiling = "building a graph has no measured limit";
-    else if (spins)
-        w->fixed_ns = (double)chain * AS_LAUNCH_SPIN_NS;
-    else if (cuda)
-        w->bound[w->bounds++] = (as_bound){"launch", (double)chain};
-    else
-        w->no_ceiling = "starting a task on the host has no measured limit";
-    w->check = AS_CHECK_EFFECT;
-    w->expected_count = as_launch_expected(v->name, chain);
-    w->predicted_ns = predict(v, (double)chain, spins);
+    AS_TRY(as_suite_check_common(p, d, e));
+    return as_launch_describe(p, v, axes, w, e);
+}
+
+/* config_*: exact, by plain host code. */
+static as_status reference(const as_reference *r, as_error *e) {
+    (void)e;
+    const uint32_t *x = r->input[0];
+    const bool compute = r->work->operand[0].key == AS_LAUNCH_KEY_COMPUTE;
+    for (int64_t i = 0; i < r->n_rows; i++)
+        for (int64_t c = 0; c < r->work->columns; c++) {
+            uint32_t y = x[r->rows[i] * r->work->columns + c];
+            for (int step = 0; compute && step < AS_LAUNCH_CONFIG_STEPS; step++)
+                y = y * 1664525u + 1013904223u;
+            r->expected[i * r->work->columns + c] = compute ? y : y + 1;
+            r->scale[i * r->work->columns + c] = 1;
+        }
     return AS_OK;
 }
 
 const as_suite as_launch_suite = {
     .name = "launch",
-    .summary = "cost of starting kernels and tasks",
+    .summary = "cost of starting calls, tasks, kernels, graphs, contexts and processes",
     .axes = axes,
     .n_axes = AS_COUNT(axes),
     .variants = variants,
     .points = points,
     .describe = describe,
+    .reference = reference,
 };

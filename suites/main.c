@@ -3,6 +3,7 @@
 
 #ifdef ASSAY_CUDA
 #include "../kernels/cuda/cuda.h"
+#include "../kernels/launch/launch.h"
 #endif
 
 static const as_suite *const suites[] = {
@@ -30,10 +31,18 @@ static const as_absent_kind absent[] = {
     {NULL, NULL},
 };
 
+static const as_private_command commands[] = {
+#ifdef ASSAY_CUDA
+    {AS_LAUNCH_CHILD_COMMAND, as_launch_child_main},
+#endif
+    {NULL, NULL},
+};
+
 static const as_registry registry = {
     .suites = suites,
     .drivers = drivers,
     .absent = absent,
+    .commands = commands,
     .ceilings = &as_ceiling_suite,
     .ceilings_for = as_ceilings_for,
     .catalogue = as_suites_catalogue,

@@ -255,6 +255,21 @@ static void formulas_hold(void **state) {
     assert_true(w.expected_count == 128 && w.bounds == 0 && w.no_ceiling);
     w = work_of(&as_launch_suite, "pool", "chain=8;threads=all", &cpu);
     assert_true(w.expected_count == 8 && w.no_ceiling);
+    w = work_of(&as_launch_suite, "wake_futex", "chain=8;threads=2", &cpu);
+    assert_true(w.expected_count == 16 && w.items == 16);
+    w = work_of(&as_launch_suite, "graph", "chain=64;shape=fan_out", &cuda);
+    assert_true(w.expected_count == 64 && w.bounds == 0 && w.no_ceiling);
+    w = work_of(&as_launch_suite, "graph", "chain=64;shape=fan_out;kernel=10us", &cuda);
+    assert_true(w.fixed_ns == 30000); /* three levels, however wide */
+    w = work_of(&as_launch_suite, "workers_stream", "chain=8;workers=4;kernel=10us", &cuda);
+    assert_true(w.expected_count == 32 && w.fixed_ns == 320000);
+    w = work_of(&as_launch_suite, "workers_streams", "chain=8;workers=4;kernel=10us", &cuda);
+    assert_true(w.expected_count == 32 && w.fixed_ns == 80000);
+    w = work_of(&as_launch_suite, "config_compute", "n=4096", &cuda);
+    assert_true(w.bytes_read == 16384 && w.bytes_written == 16384 && w.rows * w.columns == 4096);
+    assert_true(w.operand[0].key != work_of(&as_launch_suite, "config_memory", "n=4096", &cuda).operand[0].key);
+    w = work_of(&as_launch_suite, "misuse", "misuse=other_thread", &cuda);
+    assert_true(w.expected_count == 1 && w.items == 0);
 
     w = work_of(&as_synthetic_suite, "spin", "us=50", &cpu);
     assert_true(w.items == 50 * 800 && w.rows == 1 && w.no_ceiling);
@@ -300,6 +315,23 @@ static void senseless_parameters_are_usage_errors(void **state) {
         {&as_launch_suite, "direct", "threads=2", &cpu},
         {&as_launch_suite, "pool", "kernel=20us", &cpu},
         {&as_launch_suite, "pool", "cache=cold", &cpu},
+        {&as_launch_suite, "call_static", "kernel=10us", &cpu},
+        {&as_launch_suite, "wake_spin", "chain=8", &cpu},
+        {&as_launch_suite, "wake_spin", "threads=0", &cpu},
+        {&as_launch_suite, "process_fork", "threads=2", &cpu},
+        {&as_launch_suite, "graph", "shape=star", &cuda},
+        {&as_launch_suite, "eager", "shape=fan_out", &cuda},
+        {&as_launch_suite, "wait_event", "schedule=spin", &cuda},
+        {&as_launch_suite, "wait_poll_event", "schedule=blocking", &cuda},
+        {&as_launch_suite, "workers_graph", "workers=65", &cuda},
+        {&as_launch_suite, "eager", "workers=2", &cuda},
+        {&as_launch_suite, "priority_idle", "priority=middle", &cuda},
+        {&as_launch_suite, "config_memory", "block=33", &cuda},
+        {&as_launch_suite, "config_memory", "n=0", &cuda},
+        {&as_launch_suite, "config_memory", "chain=2", &cuda},
+        {&as_launch_suite, "cold_module", "image=fatbin", &cuda},
+        {&as_launch_suite, "misuse", "", &cuda},
+        {&as_launch_suite, "misuse", "misuse=theft", &cuda},
         {&as_synthetic_suite, "spin", "us=19", &cpu},
         {&as_synthetic_suite, "spin", "us=1000001", &cpu},
         {&as_synthetic_suite, "spin", "threads=2", &cpu},

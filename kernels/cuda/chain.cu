@@ -5,8 +5,10 @@
 
 static __global__ void as_cuda_empty_kernel() {}
 
-/* One thread: the add needs no atomic, links of a chain follow one another. */
-static __global__ void as_cuda_count_kernel(uint64_t *counter) { *counter += 1; }
+static __device__ __forceinline__ void count(uint64_t *counter) { atomicAdd((unsigned long long *)counter, 1ull); }
+
+/* The add is atomic: kernels of several streams, or side by side in a graph, share a counter. */
+static __global__ void as_cuda_count_kernel(uint64_t *counter) { count(counter); }
 
 static __device__ __forceinline__ uint64_t global_ns() {
     uint64_t t;
@@ -23,7 +25,7 @@ static __global__ void as_cuda_spin_kernel(uint64_t ns, uint64_t *counter) {
     while (global_ns() - begin < ns && clock64() < limit) {
     }
     if (counter)
-        *counter += 1;
+        count(counter);
 }
 
 as_status as_cuda_link_launch(const as_cuda_link *link, cudaStream_t stream, as_error *e) {
@@ -35,6 +37,22 @@ as_status as_cuda_link_launch(const as_cuda_link *link, cudaStream_t stream, as_
         as_cuda_empty_kernel<<<1, 1, 0, stream>>>();
     AS_CUDA_LAUNCHED(e);
     return AS_OK;
+}
+
+void as_cuda_link_node_of(const as_cuda_link *link, as_cuda_link_node *out) {
+    *out = as_cuda_link_node{};
+    out->ns = (uint64_t)link->spin_ns;
+    out->counter = link->counter;
+    if (link->spin_ns) {
+        out->params.func = (void *)as_cuda_spin_kernel;
+        out->arguments[0] = &out->ns;
+        out->arguments[1] = &out->counter;
+    } else {
+        out->params.func = link->counter ? (void *)as_cuda_count_kernel : (void *)as_cuda_empty_kernel;
+        out->arguments[0] = &out->counter;
+    }
+    out->params.gridDim = out->params.blockDim = dim3(1, 1, 1);
+    out->params.kernelParams = out->arguments;
 }
 
 static as_status issue(const as_cuda_link *link, int64_t count, cudaStream_t stream, as_error *e) {

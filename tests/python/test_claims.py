@@ -228,6 +228,48 @@ def test_further_series(save, document):
         figure.series(cases[wanted], "second")
 
 
+def with_series(document, unit, samples, wanted="matmul/naive/n:1024/dev:cuda0"):
+    case = case_of(document, wanted)
+    extra = {"name": "first", "unit": unit, "primary": False, "batch": 1, "samples": samples}
+    case["series"].append(case["series"][0] | extra)
+    case["rounds"] = [case["rounds"][0] | {"round": i} for i in range(len(samples))]
+    case["series"][0]["samples"] = [[10] * len(samples[0])] * len(samples)
+    case["statistics"]["units"] = len(samples)
+    return case["id"]
+
+
+def test_percentile_of_a_further_series(save, document):
+    wanted = with_series(document, "ns", [list(range(1, 201))] * 6)
+    figure, cases = figures(save, document)
+    assert figure.series_percentile(cases[wanted], "first", Quantity(90.0)).value == pytest.approx(180e-9)
+    assert figure.percentile(cases[wanted], Quantity(90.0)).value == pytest.approx(10e-9)
+    wanted = with_series(document, "code", [[1, 2]] * 6, "matmul/tiled32/n:1024/dev:cuda0")
+    figure, cases = figures(save, document)
+    with pytest.raises(Untestable, match="in code, not a time"):
+        figure.series_percentile(cases[wanted], "first", Quantity(50.0))
+
+
+@pytest.mark.parametrize(
+    ("samples", "verdict_of_zero", "verdict_of_one"),
+    [
+        ([[0, 0], [0, 0]], "holds", "fails"),
+        ([[908, 908], [908, 908]], "fails", "fails"),
+        ([[1, 1], [1, 1]], "fails", "holds"),
+        ([[-11, -11], [-11, -11]], "fails", "fails"),
+        ([[0, 0], [0, 1]], "untestable", "untestable"),
+    ],
+)
+def test_codes_that_a_case_saw(command, save, document, samples, verdict_of_zero, verdict_of_one):
+    """A code is exact: no interval, no inconclusive verdict; two different ones are no answer."""
+    with_series(document, "code", samples)
+    result = save(document, "codes.json")
+    for test, expected in (
+        ("abs(observed(old, 'first')) < 0.5", verdict_of_zero),
+        ("abs(observed(old, 'first') - 1) < 0.5", verdict_of_one),
+    ):
+        assert verdict(command, save, claim(test, "behaviour", NAIVE), (result,)) == expected
+
+
 # ---- output ----
 
 

@@ -69,6 +69,8 @@ BROKEN = {
     "ratio without cases": (claim("1 < 2", "ratio", ""), 6, "use rule 'arithmetic'"),
     "no test": (claim().replace("test", "note"), 6, "needs test"),
     "unknown probe": (HEAD + 'rule = "behaviour"\nprobe = "format-disk"\n', 7, "no probe"),
+    "absolute time of behaviour": (claim("time(new) < 4 ms", "behaviour", TILED), 7, "not an absolute s"),
+    "percentile of a series": (claim("series_percentile(new, 'x', 100) / time(old) > 1"), 7, "below 100"),
     "unit of another kind": (claim(more='unit = "ms"\n'), 8, "plain number, not ms"),
     "no such unit": (claim(more='unit = "furlong"\n'), 8, "no unit 'furlong'"),
     "no such each": (claim(select=EACH), 8, "no each.n"),
