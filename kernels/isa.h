@@ -13,6 +13,8 @@ as_isa as_isa_best(void);
 bool as_isa_bf16(void);
 /* Lowers (or lifts again) the limit, so that tests reach the paths of lesser machines. Not for threads. */
 void as_isa_limit(as_isa limit);
+/* The same for AVX512-BF16 alone. */
+void as_isa_allow_bf16(bool allow);
 
 #if defined(__x86_64__)
 #define AS_TARGET_AVX2 __attribute__((target("avx2,fma")))

@@ -43,7 +43,6 @@ static const as_variant variants[] = {
 static const as_point points[] = {
     {AS_QUICK, "cpu", "*", "n=256", 0},
     {AS_QUICK, "cpu", "naive,packed,openblas", "n=1,17", 1},
-    {AS_QUICK, "cpu", "packed,openblas", "n=33;m=1000;k=17", 1},
     {AS_QUICK, "cpu", "packed,openblas", "n=256;threads=all", 1},
     {AS_QUICK, "cpu", "packed,openblas", "n=1000;threads=1,all", 0},
     {AS_QUICK, "cpu", "tiled,packed,openblas", "n=1024;threads=1,all", 0},
@@ -56,7 +55,7 @@ static const as_point points[] = {
     {AS_QUICK, "cuda", "wgmma,cublaslt", "n=4096;type=tf32,e4m3,s8", 1},
     {AS_STANDARD, "cpu", "naive,swapped", "n=512", 2},
     {AS_STANDARD, "cpu", "swapped,blocked,tiled", "n=1,17", 2},
-    {AS_STANDARD, "cpu", "naive,swapped,blocked,tiled", "n=33;m=1000;k=17", 2},
+    {AS_STANDARD, "cpu", "naive,swapped,blocked,tiled,packed,openblas", "n=33;m=1000;k=17", 2},
     {AS_STANDARD, "cpu", "blocked", "n=512,1024;threads=1,all", 2},
     {AS_STANDARD, "cpu", "tiled", "n=512;threads=1,all", 2},
     {AS_STANDARD, "cpu", "packed,openblas", "n=512,2048,4096;threads=1,all", 2},

@@ -178,8 +178,9 @@ static void rungs_match_the_reference(void **state) {
             snprintf(axes, sizeof axes, "%s%s", shapes[i], f32 ? ";type=f32" : "");
             snprintf(all, sizeof all, "%s;threads=all", axes);
             accept("naive", axes, team_of_one);
-            for (int isa = AS_ISA_BASE; isa <= AS_ISA_AVX512; isa++) {
-                as_isa_limit((as_isa)isa);
+            for (int isa = AS_ISA_BASE; isa <= AS_ISA_AVX512 + 1; isa++) {
+                as_isa_limit(isa <= AS_ISA_AVX512 ? (as_isa)isa : AS_ISA_AVX512);
+                as_isa_allow_bf16(isa > AS_ISA_AVX512);
                 accept("simd", axes, team_of_one);
                 accept("simd", all, team_of_three);
             }

@@ -54,6 +54,12 @@ static void product_member(int member, int size, void *context) {
         as_vector_product_bf16((const uint16_t *)weights, to - from, w->columns, x, w->scale, j->out + from, j->add);
         return;
     }
+    if (type == AS_BF16 && j->rows == 1) {
+        float *x = scratch_of(j->d, member);
+        vector()->spread(j->x, w->columns, x);
+        vector()->stream_bf16((const uint16_t *)weights, to - from, w->columns, x, w->scale, j->out + from, j->add);
+        return;
+    }
     vector()->product(type, weights, to - from, w->columns, j->x, j->rows, w->scale, j->out + from, w->rows, j->add);
 }
 
@@ -322,10 +328,10 @@ static void attend(const as_decoder_cpu *d, const as_chunk *c, int layer) {
 static as_status prepare(const as_call *call, const as_decoder_ops *ops, void **state, as_error *e) {
     const as_step s = as_step_of(call->params);
     const as_model *m = s.model;
-    const int longest = m->d_ff > m->d_model ? m->d_ff : m->d_model;
+    const int inputs[] = {m->d_model, m->d_ff, m->heads * m->head_dim};
     size_t scratch = bench_floats(m);
-    if (scratch < (size_t)longest) /* a row in bf16 takes half of it */
-        scratch = (size_t)longest;
+    for (int i = 0; i < 3; i++) /* a row of any matrix's inputs, in another order or in bf16 */
+        scratch = scratch < (size_t)inputs[i] ? (size_t)inputs[i] : scratch;
     if (m->heads / m->kv_heads > AS_ATTEND_ROWS)
         return as_fail(e, AS_EUSAGE, "inference: %d heads share a kv head of %s; this variant takes at most %d",
                        m->heads / m->kv_heads, m->name, AS_ATTEND_ROWS);

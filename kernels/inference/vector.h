@@ -32,6 +32,10 @@ typedef struct as_vector {
     /* out[r * stride + i] = (or +=) scale * sum over k of x[r][k] w[i][k], for n rows of w and `rows` rows of x */
     void (*product)(as_dtype type, const void *w, int64_t n, int64_t k, const float *x, int64_t rows, float scale,
                     float *out, int64_t stride, bool add);
+    /* One row of x against bf16: `spread` puts k elements of x in the order that `stream_bf16` takes them in. */
+    void (*spread)(const float *x, int64_t k, float *out);
+    void (*stream_bf16)(const uint16_t *w, int64_t n, int64_t k, const float *spread, float scale, float *out,
+                        bool add);
     /* out = x / sqrt(mean(x^2) + epsilon) * w */
     void (*norm)(as_dtype type, const void *w, const float *x, int64_t n, float epsilon, float *out);
     /* Pairs (i, i + half) of one head, in place. */

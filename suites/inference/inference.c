@@ -24,14 +24,13 @@ static const as_variant variants[] = {
 };
 
 static const as_point points[] = {
-    {AS_QUICK, "cpu", "simd", "model=tiny;context=128", 1},
     {AS_QUICK, "cpu", "naive", "model=llama-15m", 1},
     {AS_QUICK, "cpu", "simd", "model=llama-15m;threads=1,all", 0},
     {AS_QUICK, "cpu", "simd,openblas", "model=llama-15m;type=f32;threads=all", 1},
     {AS_QUICK, "cpu", "simd", "model=llama-15m;phase=prefill;threads=all", 0},
     {AS_QUICK, "cpu", "openblas", "model=llama-15m;phase=prefill;type=f32;threads=all", 1},
     {AS_QUICK, "cpu", "simd", "model=llama-15m;phase=generate;prompt=32;tokens=32;threads=all", 0},
-    {AS_STANDARD, "cpu", "naive", "model=tiny;context=128", 2},
+    {AS_STANDARD, "cpu", "naive,simd", "model=tiny;context=128", 2},
     {AS_STANDARD, "cpu", "naive,simd", "model=tiny;phase=generate;type=f32", 2},
     {AS_STANDARD, "cpu", "simd", "model=llama-1b;threads=1,all", 2},
     {AS_STANDARD, "cpu", "openblas", "model=llama-1b;type=f32;threads=all", 3},

@@ -4,8 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 
 printf '%s\n' 'inference/simd/model:tiny/context:128/dev:cpu' >"$work/one"
-expect 0 "$ASSAY" run --suite inference --device cpu --cases "$work/one" --budget 60s --rounds 6 --quiet \
-    --out "$work/one.json"
+expect 0 "$ASSAY" run --profile standard --suite inference --device cpu --cases "$work/one" --budget 60s --rounds 6 \
+    --energy off --quiet --out "$work/one.json"
 strict "$work/one.json"
 holds "$work/one.json" '.cases[0].status == "done" and .cases[0].verification.status == "passed"'
 grep -q '^parts of inference/simd/model:tiny' "$work/out" || fail "no breakdown of a single case"
