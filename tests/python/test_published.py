@@ -14,7 +14,8 @@ from conftest import ROOT
 
 MIB = 1024 * 1024
 FOLDER = ROOT / "results"
-NOT_RESULTS = {"schema", "baselines", "calibration", "claims", "fixtures", "local"}  # local: runs of this checkout, not committed
+# local: runs of this checkout, not committed
+NOT_RESULTS = {"schema", "baselines", "calibration", "claims", "fixtures", "local"}
 HOME = re.compile(r"(^|[=:,])(/home/|/root\b|/Users/|~)")
 
 
