@@ -54,7 +54,7 @@ static const struct option_row {
 } rows[] = {
     {"suite", "NAME[,NAME]", LIST, AT(suites), 0, 0, "suites to take (default: all)"},
     {"filter", "REGEX", TEXT, AT(filter), 0, 0, "extended regular expression that a case's id must match"},
-    {"cases", "FILE", TEXT, AT(cases), 0, 0, "take exactly the ids listed in FILE, one a line"},
+    {"cases", "FILE", TEXT, AT(cases), 0, 0, "take exactly the ids listed in FILE, one a line, of whatever profile"},
     {"device", "NAME[,NAME]", LIST, AT(devices), 0, 0, "devices: cpu, cuda0, cuda (default: all that are there)"},
     {"profile", "NAME", PROFILE, AT(profile), 0, 0,
      "quick (5% intervals), standard (2%) or publish (1%); default quick"},

@@ -286,11 +286,14 @@ static as_status expand(const expansion *x, const char *axes, as_params params, 
     return AS_OK;
 }
 
+/* A case that is named needs no profile to offer it. */
+static bool offered(const as_options *o, const as_point *p) { return o->cases || p->from <= o->profile; }
+
 static as_status add_suite(as_plan *plan, const selection *select, const as_suite *suite, as_error *e) {
     for (int d = 0; d < plan->machine.devices; d++)
         for (const as_point *p = suite->points; p->variants; p++) {
             const as_device *device = &plan->machine.device[d];
-            if (p->from > plan->options->profile || strcmp(p->on, device->driver->kind) != 0 ||
+            if (!offered(plan->options, p) || strcmp(p->on, device->driver->kind) != 0 ||
                 !as_plan_device_wanted(plan->options, device))
                 continue;
             as_params params;

@@ -53,7 +53,7 @@ as_status as_process_self_output(const char *argument, char **text, int timeout_
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return as_fail_code(e, AS_EENV, errno, "cannot make a pipe: %s", strerror(errno));
-    pid_t pid;
+    pid_t pid = -1;
     as_status status = spawn(ends[1], STDOUT_FILENO, argument, &pid, e);
     close(ends[1]);
     size_t used = 0, capacity = 65536;

@@ -19,7 +19,7 @@
 
 static void failed(as_telemetry *t, const char *state, const char *why) {
     snprintf(t->state, sizeof t->state, "%s", state);
-    snprintf(t->fault, sizeof t->fault, "telemetry: %s", why);
+    snprintf(t->fault, sizeof t->fault, "telemetry: %.200s", why);
 }
 
 /* ---- where the sampler may run ---- */

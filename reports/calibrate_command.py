@@ -99,7 +99,7 @@ def settings_of(args):
 def _offered(command: str, device: str) -> list:
     from .claims_run import output_of
 
-    words = [command, "run", "--device", device, "--suite", "synthetic,matmul,memcpy,launch"]
+    words = [command, "run", "--device", device, "--profile", "standard", "--suite", "synthetic,matmul,memcpy,launch"]
     return output_of([*words, "--benchmark_list_tests"]).split()
 
 

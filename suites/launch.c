@@ -38,14 +38,14 @@ static const as_variant variants[] = {
 #define WORKERS "workers_stream,workers_streams,workers_graph"
 
 static const as_point points[] = {
-    {AS_QUICK, "cpu", "direct", "chain=1,8,512", 0},
+    {AS_QUICK, "cpu", "direct", "chain=1,8,64,512", 0},
     {AS_QUICK, "cpu", "pool,openmp,static_plan", "chain=1,8,512;threads=all", 0},
     {AS_QUICK, "cpu", "direct", "chain=8;kernel=10us", 1},
     {AS_QUICK, "cpu", "pool,openmp,static_plan", "chain=8;kernel=10us;threads=all", 1},
     {AS_QUICK, "cuda", "eager,eager_sync,graph", "chain=1,64,512", 0},
     {AS_QUICK, "cuda", "eager,eager_sync,graph", "chain=8;kernel=10us", 1},
     {AS_QUICK, "cuda", "graph_instantiate,graph_first_launch", "chain=512", 1},
-    {AS_STANDARD, "cpu", "direct", "chain=2,32,64,256", 2},
+    {AS_STANDARD, "cpu", "direct", "chain=2,32,256", 2},
     {AS_STANDARD, "cpu", "pool,openmp,static_plan", "chain=2,32,64,256;threads=all", 2},
     {AS_STANDARD, "cpu", "pool,openmp,static_plan", "chain=64", 3},
     {AS_STANDARD, "cpu", "direct", "chain=64;kernel=10us", 3},

@@ -70,3 +70,8 @@ expect 0 "$ASSAY" list
 grep -q matmul "$work/out" || fail "list lacks matmul"
 expect 0 "$ASSAY" list --json
 holds "$work/out" '[.suites[].name] | index("matmul") != null and index("memcpy") != null and index("launch") != null'
+
+# A case that is named is taken, whatever profile offers it.
+printf 'launch/static_plan/chain:64/threads:all/dev:cpu\n' >"$work/named"
+expect 0 "$ASSAY" run --cases "$work/named" --dry-run --out "$work/named.json"
+grep -q '^1 of 1 cases fit' "$work/out" || fail "a named case of profile standard is not taken"
