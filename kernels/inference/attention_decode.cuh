@@ -21,11 +21,15 @@
 
 #include "numbers.cuh"
 
-enum { AS_ATTENTION_WARPS = 6, /* of a block; persistent.cu has more */ AS_ATTENTION_TILE = 16, AS_ATTENTION_GROUP = 8,
-       AS_ATTENTION_HEAD_DIM = 128 };
+enum {
+    AS_ATTENTION_WARPS = 6,
+    /* of a block; persistent.cu has more */ AS_ATTENTION_TILE = 16,
+    AS_ATTENTION_GROUP = 8,
+    AS_ATTENTION_HEAD_DIM = 128
+};
 
 template <typename T> struct as_attention {
-    const T *queries; /* [batch][heads][head_dim], rotated */
+    const T *queries;       /* [batch][heads][head_dim], rotated */
     const T *keys, *values; /* [batch][kv_heads][capacity][head_dim] */
     int64_t capacity;
     const int *position; /* of the new token, whose entry is there: positions 0 to *position */
@@ -118,23 +122,23 @@ static __device__ __forceinline__ void as_attention_share(int count, int split, 
     last = (int)((int64_t)tiles * (split + 1) / splits);
 }
 
+/* Query heads h0 to h0 + 3 of the group; where it is larger, its keys and values are read again. */
 template <typename T, int WARPS>
-static __device__ __forceinline__ void as_attention_simple(const as_attention<T> &a, int64_t at, int split,
-                                                           const as_attention_shared<WARPS> &s) {
-    enum { MOST = AS_ATTENTION_HEAD_DIM / 32 };
+static __device__ __forceinline__ void as_attention_four(const as_attention<T> &a, int64_t at, int split, int h0,
+                                                         const as_attention_shared<WARPS> &s) {
+    enum { MOST = AS_ATTENTION_HEAD_DIM / 32, HEADS = 4 };
     const int group = a.heads / a.kv_heads, count = *a.position + 1, warp = (int)threadIdx.x / 32,
               lane = (int)threadIdx.x % 32;
     const float scale = as_score_scale(a.head_dim);
-    float q[AS_ATTENTION_GROUP][MOST], sum[AS_ATTENTION_GROUP][MOST] = {}, most[AS_ATTENTION_GROUP],
-        total[AS_ATTENTION_GROUP] = {};
+    float q[HEADS][MOST], sum[HEADS][MOST] = {}, most[HEADS], total[HEADS] = {};
 #pragma unroll
-    for (int g = 0; g < AS_ATTENTION_GROUP; g++) {
+    for (int g = 0; g < HEADS; g++) {
         most[g] = -INFINITY;
 #pragma unroll
         for (int k = 0; k < MOST; k++) {
             const int d = lane + 32 * k;
-            q[g][k] = g < group && d < a.head_dim
-                          ? scale * as_number<T>::load(a.queries + (at * group + g) * a.head_dim + d)
+            q[g][k] = h0 + g < group && d < a.head_dim
+                          ? scale * as_number<T>::load(a.queries + (at * group + h0 + g) * a.head_dim + d)
                           : 0;
         }
     }
@@ -152,9 +156,7 @@ static __device__ __forceinline__ void as_attention_simple(const as_attention<T>
             value[k] = d < a.head_dim ? as_number<T>::load(a.values + row + d) : 0;
         }
 #pragma unroll
-        for (int g = 0; g < AS_ATTENTION_GROUP; g++) {
-            if (g >= group)
-                break;
+        for (int g = 0; g < HEADS; g++) {
             float score = 0;
 #pragma unroll
             for (int k = 0; k < MOST; k++)
@@ -169,18 +171,26 @@ static __device__ __forceinline__ void as_attention_simple(const as_attention<T>
         }
     }
 #pragma unroll
-    for (int g = 0; g < AS_ATTENTION_GROUP; g++) {
-        if (g >= group)
+    for (int g = 0; g < HEADS; g++) {
+        if (h0 + g >= group)
             break;
 #pragma unroll
         for (int k = 0; k < MOST; k++)
             if (lane + 32 * k < a.head_dim)
-                s.row(warp, g)[lane + 32 * k] = sum[g][k];
+                s.row(warp, h0 + g)[lane + 32 * k] = sum[g][k];
         if (lane == 0) {
-            s.most[warp * AS_ATTENTION_GROUP + g] = most[g];
-            s.sum[warp * AS_ATTENTION_GROUP + g] = total[g];
+            s.most[warp * AS_ATTENTION_GROUP + h0 + g] = most[g];
+            s.sum[warp * AS_ATTENTION_GROUP + h0 + g] = total[g];
         }
     }
+}
+
+template <typename T, int WARPS>
+static __device__ __forceinline__ void as_attention_simple(const as_attention<T> &a, int64_t at, int split,
+                                                           const as_attention_shared<WARPS> &s) {
+#pragma unroll 1
+    for (int h = 0; h < a.heads / a.kv_heads; h += 4)
+        as_attention_four<T, WARPS>(a, at, split, h, s);
 }
 
 /* The warps' parts together, to the workspace; then, where asked for, the last block joins the splits. */

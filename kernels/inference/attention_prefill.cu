@@ -14,17 +14,15 @@ template <typename T> static as_prefill<T> describe(const as_decoder *d, int lay
     return a;
 }
 
-template <int HEAD_DIM>
-static as_status issue_tiles(const as_decoder *d, int layer, const as_issue *how, as_error *e) {
+template <int HEAD_DIM> static as_status issue_tiles(const as_decoder *d, int layer, const as_issue *how, as_error *e) {
     const as_prefill<as_bf16> a = describe<as_bf16>(d, layer);
     const dim3 grid((unsigned)((a.prompt + AS_PREFILL_QUERIES - 1) / AS_PREFILL_QUERIES), (unsigned)a.heads,
                     (unsigned)d->step.batch);
-    return as_issue_kernel<as_prefill_kernel<HEAD_DIM>>(*how, grid, AS_PREFILL_THREADS, as_prefill_shared_bytes<HEAD_DIM>(),
-                                                        e, a);
+    return as_issue_kernel<as_prefill_kernel<HEAD_DIM>>(*how, grid, AS_PREFILL_THREADS,
+                                                        as_prefill_shared_bytes<HEAD_DIM>(), e, a);
 }
 
-template <typename T>
-static as_status issue_simple(const as_decoder *d, int layer, const as_issue *how, as_error *e) {
+template <typename T> static as_status issue_simple(const as_decoder *d, int layer, const as_issue *how, as_error *e) {
     enum { WARPS = AS_PREFILL_THREADS / 32 };
     const dim3 grid((unsigned)d->tokens, (unsigned)((d->m->heads + WARPS - 1) / WARPS));
     return as_issue_kernel<as_prefill_simple_kernel<T>>(*how, grid, AS_PREFILL_THREADS, 0, e, describe<T>(d, layer));

@@ -195,7 +195,8 @@ static __global__ void __launch_bounds__(AS_PREFILL_THREADS, 1)
 
 /* Grid: tokens of all rows, heads in groups of the block's warps. */
 template <typename T>
-static __global__ void __launch_bounds__(AS_PREFILL_THREADS) as_prefill_simple_kernel(const __grid_constant__ as_prefill<T> a) {
+static __global__ void __launch_bounds__(AS_PREFILL_THREADS)
+    as_prefill_simple_kernel(const __grid_constant__ as_prefill<T> a) {
     enum { MOST = 4 }; /* elements of a head a thread has: head_dim up to 128 */
     as_let_successor_start();
     as_wait_for_predecessor();
@@ -209,7 +210,8 @@ static __global__ void __launch_bounds__(AS_PREFILL_THREADS) as_prefill_simple_k
     float q[MOST], sum[MOST] = {}, most = -INFINITY, total = 0;
 #pragma unroll
     for (int k = 0; k < MOST; k++)
-        q[k] = lane + 32 * k < a.head_dim ? scale * as_number<T>::load(a.queries + row * a.head_dim + lane + 32 * k) : 0;
+        q[k] =
+            lane + 32 * k < a.head_dim ? scale * as_number<T>::load(a.queries + row * a.head_dim + lane + 32 * k) : 0;
     for (int p = 0; p <= t; p++) {
         const int64_t entry = (at * a.capacity + p) * a.head_dim + lane;
         float score = 0;

@@ -6,11 +6,12 @@
 #if __CUDA_ARCH__ >= 800
 
 template <int HEAD_DIM> struct as_attention_tile {
-    static constexpr int chunks = HEAD_DIM / 32;                     /* of 32 elements: 4 threads x 16 bytes */
-    static constexpr int halves = HEAD_DIM / 64, blocks = HEAD_DIM / 16; /* of values: 64 elements; 16 rows of the sums */
-    uint32_t q[chunks][4];    /* head lane / 4: elements 32 c + 8 (lane % 4) and on */
-    float sum[blocks][4];     /* [2 h + i]: element as_element(block, h) of head lane % 4 * 2 + i */
-    float most, total;        /* of head lane / 4 */
+    static constexpr int chunks = HEAD_DIM / 32; /* of 32 elements: 4 threads x 16 bytes */
+    static constexpr int halves = HEAD_DIM / 64,
+                         blocks = HEAD_DIM / 16; /* of values: 64 elements; 16 rows of the sums */
+    uint32_t q[chunks][4];                       /* head lane / 4: elements 32 c + 8 (lane % 4) and on */
+    float sum[blocks][4];                        /* [2 h + i]: element as_element(block, h) of head lane % 4 * 2 + i */
+    float most, total;                           /* of head lane / 4 */
     uint4 key[2][chunks], value[4][halves];
     int lane;
 
@@ -131,7 +132,8 @@ static __device__ __forceinline__ void as_attention_tiles(const as_attention<as_
     int first, last;
     t.begin(a.queries + at * group * HEAD_DIM, group);
     as_attention_share(count, split, a.splits, first, last);
-    const as_bf16 *const keys = a.keys + at * a.capacity * HEAD_DIM, *const values = a.values + at * a.capacity * HEAD_DIM;
+    const as_bf16 *const keys = a.keys + at * a.capacity * HEAD_DIM, *const values =
+                                                                         a.values + at * a.capacity * HEAD_DIM;
     for (int tile = first + warp; tile < last; tile += WARPS) {
         t.load(keys, values, tile * AS_ATTENTION_TILE, count);
         t.multiply(tile * AS_ATTENTION_TILE, count, scale);
@@ -156,7 +158,8 @@ static __device__ __forceinline__ void as_attention_item(const as_attention<T> &
 
 /* Grid: splits, batch * kv_heads. */
 template <typename T, int HEAD_DIM>
-static __global__ void __launch_bounds__(32 * AS_ATTENTION_WARPS, 2) as_attention_kernel(const __grid_constant__ as_attention<T> a) {
+static __global__ void __launch_bounds__(32 * AS_ATTENTION_WARPS, 2)
+    as_attention_kernel(const __grid_constant__ as_attention<T> a) {
     as_let_successor_start();
     as_wait_for_predecessor();
     as_attention_item<T, HEAD_DIM, AS_ATTENTION_WARPS>(a, (int64_t)blockIdx.y, (int)blockIdx.x);
@@ -164,7 +167,8 @@ static __global__ void __launch_bounds__(32 * AS_ATTENTION_WARPS, 2) as_attentio
 
 /* Grid: batch * kv_heads. */
 template <typename T>
-static __global__ void __launch_bounds__(32 * AS_ATTENTION_WARPS, 2) as_attention_join_kernel(const __grid_constant__ as_attention<T> a) {
+static __global__ void __launch_bounds__(32 * AS_ATTENTION_WARPS, 2)
+    as_attention_join_kernel(const __grid_constant__ as_attention<T> a) {
     as_let_successor_start();
     as_wait_for_predecessor();
     as_attention_join<T, AS_ATTENTION_WARPS>(a, (int64_t)blockIdx.x);

@@ -47,7 +47,8 @@ typedef struct as_generation_clock {
 static __global__ void as_generation_begin_kernel(as_generation_clock *clock) { clock->begin = as_global_ns(); }
 
 /* After the prefill: decoding starts at `prompt`. */
-static __global__ void as_generation_first_kernel(as_generation_clock *clock, int *position, int prompt, double *ttft_ns) {
+static __global__ void as_generation_first_kernel(as_generation_clock *clock, int *position, int prompt,
+                                                  double *ttft_ns) {
     clock->first = as_global_ns();
     *position = prompt;
     *ttft_ns = (double)(clock->first - clock->begin);

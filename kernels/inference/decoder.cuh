@@ -50,9 +50,9 @@ struct as_decoder {
     as_step step;
     const as_model *m;
     as_rung rung;
-    bool fused;      /* fused and persistent */
-    int row_tokens;  /* of each row in this pass */
-    int tokens;      /* of all rows */
+    bool fused;     /* fused and persistent */
+    int row_tokens; /* of each row in this pass */
+    int tokens;     /* of all rows */
     int multiprocessors;
     size_t most_shared; /* bytes a block may have */
     bool tensor_cores;  /* that take bf16: compute capability 8.0 */

@@ -68,10 +68,11 @@ static __global__ void as_naive_cache_kernel(const float *qkv, int row_tokens, c
 
 /* A warp for each token and head, a position at a time. */
 template <typename T>
-static __global__ void as_naive_attention_kernel(const float *qkv, int row_tokens, const __grid_constant__ as_cache<T> c,
-                                                 float *out) {
+static __global__ void as_naive_attention_kernel(const float *qkv, int row_tokens,
+                                                 const __grid_constant__ as_cache<T> c, float *out) {
     enum { MOST = AS_ATTENTION_HEAD_DIM / 32 };
-    const int t = (int)blockIdx.y, head = (int)(blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = (int)threadIdx.x % 32;
+    const int t = (int)blockIdx.y, head = (int)(blockIdx.x * blockDim.x + threadIdx.x) / 32,
+              lane = (int)threadIdx.x % 32;
     if (head >= c.heads)
         return;
     const float *const q = qkv + ((int64_t)t * (c.heads + 2 * c.kv_heads) + head) * c.head_dim;
@@ -140,19 +141,20 @@ template <typename T> struct issuer {
         AS_TRY(norm(AS_S_ATTN_NORM, AS_T_ATTN_NORM, layer, false));
         AS_TRY(product(AS_S_QKV, AS_T_QKV, layer, h, qkv, false));
         AS_TRY(begin(AS_S_ROTARY, layer));
-        AS_TRY(as_issue_kernel<as_naive_rotate_kernel>(how, grid(rotated * m->head_dim / 2), THREADS, 0, e, qkv, rotated,
-                                                       all, m->head_dim, d->row_tokens, (const int *)d->position,
-                                                       (const double *)d->turns));
+        AS_TRY(as_issue_kernel<as_naive_rotate_kernel>(how, grid(rotated * m->head_dim / 2), THREADS, 0, e, qkv,
+                                                       rotated, all, m->head_dim, d->row_tokens,
+                                                       (const int *)d->position, (const double *)d->turns));
         AS_TRY(as_issue_kernel<as_naive_cache_kernel<T>>(how, grid(2 * m->kv_heads * m->head_dim), THREADS, 0, e,
                                                          (const float *)qkv, d->row_tokens, cache));
         AS_TRY(begin(AS_S_ATTENTION, layer));
-        AS_TRY(as_issue_kernel<as_naive_attention_kernel<T>>(how, grid(m->heads * 32), THREADS, 0, e, (const float *)qkv,
-                                                             d->row_tokens, cache, mixed));
+        AS_TRY(as_issue_kernel<as_naive_attention_kernel<T>>(how, grid(m->heads * 32), THREADS, 0, e,
+                                                             (const float *)qkv, d->row_tokens, cache, mixed));
         AS_TRY(product(AS_S_O, AS_T_O, layer, mixed, d->x, true));
         AS_TRY(norm(AS_S_MLP_NORM, AS_T_MLP_NORM, layer, false));
         AS_TRY(product(AS_S_GATE_UP, AS_T_GATE_UP, layer, h, qkv, false));
         AS_TRY(begin(AS_S_SILU, layer));
-        AS_TRY(as_issue_kernel<as_naive_silu_kernel>(how, grid(m->d_ff), THREADS, 0, e, (const float *)qkv, m->d_ff, act));
+        AS_TRY(
+            as_issue_kernel<as_naive_silu_kernel>(how, grid(m->d_ff), THREADS, 0, e, (const float *)qkv, m->d_ff, act));
         AS_TRY(product(AS_S_DOWN, AS_T_DOWN, layer, act, d->x, true));
         AS_CUDA(e, cudaStreamSynchronize(how.stream));
         return AS_OK;

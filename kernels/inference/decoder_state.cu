@@ -16,7 +16,8 @@ as_status as_decoder_check_cuda(const char *variant, const as_step *s, as_error 
                        "multiple of 8, d_model and d_ff are multiples of 32",
                        AS_ATTENTION_GROUP, AS_ATTENTION_HEAD_DIM);
     if (strcmp(variant, "eager_naive") == 0 && s->batch * s->prompt > 65535)
-        return as_fail(e, AS_EUSAGE, "inference/eager_naive takes at most 65535 tokens at once: a smaller batch or prompt");
+        return as_fail(e, AS_EUSAGE,
+                       "inference/eager_naive takes at most 65535 tokens at once: a smaller batch or prompt");
     if (strcmp(variant, "persistent") == 0 && (s->batch != 1 || s->phase == AS_PHASE_PREFILL))
         return as_fail(e, AS_EUSAGE, "inference/persistent decodes one row: take batch 1, or fused");
     return AS_OK;
@@ -83,7 +84,7 @@ static as_status set_tables(as_decoder *d, int position, as_error *e) {
     const as_model *m = d->m;
     double turns[MOST];
     for (int i = 0; i < m->head_dim / 2; i++)
-        turns[i] = m->rope_theta > 0 ? pow(m->rope_theta, -2.0 * i / m->head_dim) / (2 * M_PI) : 0;
+        turns[i] = m->rope_theta > 0 ? pow((double)m->rope_theta, -2.0 * i / m->head_dim) / (2 * M_PI) : 0;
     AS_CUDA(e, cudaMemcpy(d->turns, turns, (size_t)m->head_dim / 2 * sizeof *turns, cudaMemcpyHostToDevice));
     AS_CUDA(e, cudaMemcpy(d->position, &position, sizeof position, cudaMemcpyHostToDevice));
     AS_CUDA(e, cudaMemset(d->arrived, 0, ((size_t)d->step.batch * (size_t)m->kv_heads + 2) * sizeof(unsigned)));

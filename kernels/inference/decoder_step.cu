@@ -40,8 +40,8 @@ template <typename T> struct issuer {
         return as_issue_kernel<as_norm_kernel<T>>(how, dim3((unsigned)rows), AS_ROW_THREADS, AS_NORM_SHARED, e, a);
     }
     template <int EPILOGUE> as_status gemv(const as_product<T> &p) {
-        const as_gemv_plan plan = as_gemv_plan_of<T>(p.rows, p.columns, GEMV_RESIDENT * d->multiprocessors,
-                                                     how.overlap ? PREFETCH_BYTES : 0);
+        const as_gemv_plan plan =
+            as_gemv_plan_of<T>(p.rows, p.columns, GEMV_RESIDENT * d->multiprocessors, how.overlap ? PREFETCH_BYTES : 0);
         return as_issue_kernel<as_gemv_kernel<T, EPILOGUE>>(how, dim3((unsigned)plan.blocks), AS_GEMV_THREADS,
                                                             plan.shared_bytes, e, p, plan);
     }
@@ -50,8 +50,8 @@ template <typename T> struct issuer {
             const as_skinny_plan plan = as_skinny_plan_of(p.rows, p.batch, d->multiprocessors, d->most_shared);
             const dim3 grid((unsigned)plan.blocks);
             if (p.batch <= 8)
-                return as_issue_kernel<as_skinny_kernel<EPILOGUE, 1>>(how, grid, AS_SKINNY_THREADS, plan.shared_bytes, e, p,
-                                                                      plan);
+                return as_issue_kernel<as_skinny_kernel<EPILOGUE, 1>>(how, grid, AS_SKINNY_THREADS, plan.shared_bytes,
+                                                                      e, p, plan);
             return as_issue_kernel<as_skinny_kernel<EPILOGUE, 2>>(how, grid, AS_SKINNY_THREADS, plan.shared_bytes, e, p,
                                                                   plan);
         } else {
@@ -126,8 +126,8 @@ template <typename T> struct issuer {
         AS_TRY(plain(AS_S_GATE_UP, AS_P_GATE_UP, AS_T_GATE_UP, layer, d->h));
         AS_TRY(begin(AS_S_SILU, layer));
         const dim3 grid((unsigned)d->tokens, (unsigned)((m->d_ff + AS_SILU_ELEMENTS - 1) / AS_SILU_ELEMENTS));
-        AS_TRY(as_issue_kernel<as_silu_kernel<T>>(how, grid, AS_ROW_THREADS, 0, e, (const T *)d->product, gate_up->scale,
-                                                  m->d_ff, (T *)d->act));
+        AS_TRY(as_issue_kernel<as_silu_kernel<T>>(how, grid, AS_ROW_THREADS, 0, e, (const T *)d->product,
+                                                  gate_up->scale, m->d_ff, (T *)d->act));
         return plain(AS_S_DOWN, AS_P_DOWN, AS_T_DOWN, layer, d->act);
     }
     as_status all_apart() {
@@ -180,9 +180,7 @@ template <typename T> struct issuer {
         AS_TRY(begin(AS_S_HEAD, -1));
         return few<AS_TO_FLOAT>(p);
     }
-    as_status all() {
-        return d->fused && !d->library[AS_P_QKV] ? all_fused() : all_apart();
-    }
+    as_status all() { return d->fused && !d->library[AS_P_QKV] ? all_fused() : all_apart(); }
 };
 
 as_status as_decoder_issue(as_decoder *d, cudaStream_t stream, as_error *e) {

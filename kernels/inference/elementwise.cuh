@@ -42,8 +42,7 @@ static __global__ void __launch_bounds__(AS_ROW_THREADS) as_norm_kernel(const __
         }
         squares += v * v;
     }
-    const float factor =
-        rsqrtf(as_block_sum(squares, (float *)as_shared()) / (float)a.d_model + a.epsilon);
+    const float factor = rsqrtf(as_block_sum(squares, (float *)as_shared()) / (float)a.d_model + a.epsilon);
     for (int i = (int)threadIdx.x; i < a.d_model; i += AS_ROW_THREADS)
         as_number<T>::store(a.out + (int64_t)blockIdx.x * a.d_model + i,
                             x[i] * factor * as_number<T>::load(a.weight + i));
@@ -90,8 +89,8 @@ static __global__ void __launch_bounds__(AS_ROW_THREADS)
     for (int k = 0; k < AS_SILU_ELEMENTS / AS_ROW_THREADS; k++) {
         const int i = (int)blockIdx.y * AS_SILU_ELEMENTS + k * AS_ROW_THREADS + (int)threadIdx.x;
         if (i < d_ff)
-            as_number<T>::store(out + (int64_t)blockIdx.x * d_ff + i, as_silu(scale * as_number<T>::load(gate + i)) *
-                                                                          (scale * as_number<T>::load(up + i)));
+            as_number<T>::store(out + (int64_t)blockIdx.x * d_ff + i,
+                                as_silu(scale * as_number<T>::load(gate + i)) * (scale * as_number<T>::load(up + i)));
     }
 }
 

@@ -47,7 +47,8 @@ static __device__ __forceinline__ void as_gemv_prefetch(const as_product<T> &a, 
 }
 
 /* x as floats in shared memory, normalised where the product asks for it. */
-template <typename T> static __device__ __forceinline__ void as_gemv_load(const as_product<T> &a, float *x, float *scratch) {
+template <typename T>
+static __device__ __forceinline__ void as_gemv_load(const as_product<T> &a, float *x, float *scratch) {
     constexpr int V = as_number<T>::vector;
     if (a.stream) {
         float squares = 0;
@@ -197,8 +198,7 @@ template <typename T> static as_gemv_plan as_gemv_plan_of(int rows, int columns,
         const int turns = (share + groups * together - 1) / (groups * together);
         const int steps = rounds <= 2 ? rounds : (rounds + 3) / 4 * 4;
         /* Of the loads that the block's threads have time for, the share that is needed. */
-        const double used = (double)pairs / best.blocks * vectors /
-                            ((double)turns * together * groups * steps * group);
+        const double used = (double)pairs / best.blocks * vectors / ((double)turns * together * groups * steps * group);
         if (used > 1.02 * most) {
             most = used;
             best.group = group;

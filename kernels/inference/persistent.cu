@@ -158,7 +158,8 @@ template <typename T, int HEAD_DIM> static as_status issue(as_decoder *d, cudaSt
     size_t shared = as_attention_shared_bytes(d->m->head_dim, d->splits, AS_GEMV_THREADS / 32);
     for (int i = 0; i < AS_PRODUCTS; i++)
         shared = a.plan[i].shared_bytes > shared ? a.plan[i].shared_bytes : shared;
-    return as_issue_kernel<as_persistent_kernel<T, HEAD_DIM>>(how, dim3((unsigned)a.blocks), AS_GEMV_THREADS, shared, e, a);
+    return as_issue_kernel<as_persistent_kernel<T, HEAD_DIM>>(how, dim3((unsigned)a.blocks), AS_GEMV_THREADS, shared, e,
+                                                              a);
 }
 
 as_status as_decoder_issue_persistent(as_decoder *d, cudaStream_t stream, as_error *e) {

@@ -86,7 +86,8 @@ static as_status prepare_passes(as_rung_state *s, const as_call *call, as_error 
     if (generate)
         io.tokens = s->next;
     if (s->step.phase != AS_PHASE_PREFILL)
-        AS_TRY(as_decoder_create(call, s->rung, 1, (int)(generate ? s->step.prompt : s->step.context), &io, &s->decode, e));
+        AS_TRY(as_decoder_create(call, s->rung, 1, (int)(generate ? s->step.prompt : s->step.context), &io, &s->decode,
+                                 e));
     return AS_OK;
 }
 
@@ -95,26 +96,26 @@ static as_status issue_pass(as_rung_state *s, as_decoder *d, cudaStream_t stream
     return s->step.phase == AS_PHASE_GENERATE ? as_rung_choose(s, d, stream, e) : AS_OK;
 }
 
-as_status as_rung_capture(as_rung_state *s, as_decoder *d, cudaStream_t stream, cudaGraphExec_t *out, as_error *e) {
+as_status as_rung_end_capture(cudaStream_t stream, as_status so_far, cudaGraphExec_t *out, as_error *e) {
     cudaGraph_t graph = NULL;
-    as_status status = AS_OK;
-    AS_CUDA(e, cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    status = issue_pass(s, d, stream, e);
-    /* Ends the capture also where a launch failed: a stream in capture cannot be used. */
-    {
-        const cudaError_t code = cudaStreamEndCapture(stream, &graph);
-        if (status == AS_OK && code != cudaSuccess)
-            status = as_cuda_fail_at(e, __FILE__, __LINE__, code, "cudaStreamEndCapture");
+    as_status status = so_far;
+    const cudaError_t code = cudaStreamEndCapture(stream, &graph);
+    if (status == AS_OK && code != cudaSuccess)
+        status = as_cuda_fail_at(e, __FILE__, __LINE__, code, "cudaStreamEndCapture");
+    if (status == AS_OK) {
+        AS_CUDA_GOTO(e, status, as_cuda_instantiate(out, graph));
+        AS_CUDA_GOTO(e, status, cudaGraphUpload(*out, stream));
+        AS_CUDA_GOTO(e, status, cudaStreamSynchronize(stream));
     }
-    if (status != AS_OK)
-        goto out;
-    AS_CUDA_GOTO(e, status, as_cuda_instantiate(out, graph));
-    AS_CUDA_GOTO(e, status, cudaGraphUpload(*out, stream));
-    AS_CUDA_GOTO(e, status, cudaStreamSynchronize(stream));
 out:
     if (graph)
         (void)cudaGraphDestroy(graph);
     return status;
+}
+
+static as_status capture(as_rung_state *s, as_decoder *d, cudaStream_t stream, cudaGraphExec_t *out, as_error *e) {
+    AS_CUDA(e, cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    return as_rung_end_capture(stream, issue_pass(s, d, stream, e), out, e);
 }
 
 static as_status set_up(as_rung_state *s, const as_call *call, as_error *e) {
@@ -130,12 +131,12 @@ static as_status set_up(as_rung_state *s, const as_call *call, as_error *e) {
     if (s->prefill) {
         AS_TRY(issue_pass(s, s->prefill, stream, e));
         AS_CUDA(e, cudaStreamSynchronize(stream));
-        AS_TRY(as_rung_capture(s, s->prefill, stream, &s->prefill_graph, e));
+        AS_TRY(capture(s, s->prefill, stream, &s->prefill_graph, e));
     }
     if (s->decode) {
         AS_TRY(issue_pass(s, s->decode, stream, e));
         AS_CUDA(e, cudaStreamSynchronize(stream));
-        AS_TRY(as_rung_capture(s, s->decode, stream, &s->decode_graph, e));
+        AS_TRY(capture(s, s->decode, stream, &s->decode_graph, e));
     }
     return AS_OK;
 }

@@ -7,7 +7,7 @@
 typedef struct as_rung_state {
     as_rung rung;
     as_step step;
-    as_step_io io; /* of the call that it was prepared with: copies have states of their own */
+    as_step_io io;                /* of the call that it was prepared with: copies have states of their own */
     as_decoder *prefill, *decode; /* NULL where the phase has none */
     cudaGraphExec_t prefill_graph, decode_graph;
     double *extra;
@@ -28,6 +28,12 @@ void as_rung_finish(as_rung_state *s); /* NULL allowed */
 as_status as_rung_run(as_rung_state *s, cudaStream_t stream, as_error *e);
 /* After a pass of a generation: the next token, the next position. */
 as_status as_rung_choose(as_rung_state *s, const as_decoder *d, cudaStream_t stream, as_error *e);
-/* Captures what `issue` issues; the graph is instantiated and uploaded. */
-as_status as_rung_capture(as_rung_state *s, as_decoder *d, cudaStream_t stream, cudaGraphExec_t *out, as_error *e);
+/* Ends a capture, also after a failure `so_far` (which it returns): a stream in capture cannot be used. */
+as_status as_rung_end_capture(cudaStream_t stream, as_status so_far, cudaGraphExec_t *out, as_error *e);
+/* What eager_naive does around a pass: tokens from pageable memory; logits to it, waiting for them; the next token of each
+ * row, as its choice number `at`. */
+as_status as_rung_naive_tokens_in(as_rung_state *s, const as_decoder *d, const uint32_t *token, cudaStream_t stream,
+                                  as_error *e);
+as_status as_rung_naive_logits_out(as_rung_state *s, const as_decoder *d, cudaStream_t stream, as_error *e);
+void as_rung_naive_choose(as_rung_state *s, int64_t at);
 as_status as_rung_breakdown(const as_call *call, as_parts *parts, as_error *e); /* rungs_parts.cu */

@@ -12,10 +12,9 @@ as_status as_rung_choose(as_rung_state *s, const as_decoder *d, cudaStream_t str
     const int prompt = (int)s->step.prompt, vocab = s->step.model->vocab;
     const size_t shared = 32 * (sizeof(float) + sizeof(int));
     const as_issue how = {stream, false, false};
-    AS_TRY(as_issue_kernel<as_choose_kernel>(how, dim3((unsigned)s->step.batch), AS_CHOOSE_THREADS, shared, e,
-                                             (const float *)s->logits, vocab,
-                                             (const int *)(first ? NULL : s->decode->position), prompt,
-                                             (int)s->step.tokens, s->next, s->io.chosen));
+    AS_TRY(as_issue_kernel<as_choose_kernel>(
+        how, dim3((unsigned)s->step.batch), AS_CHOOSE_THREADS, shared, e, (const float *)s->logits, vocab,
+        (const int *)(first ? NULL : s->decode->position), prompt, (int)s->step.tokens, s->next, s->io.chosen));
     if (first)
         return as_issue_kernel<as_generation_first_kernel>(how, dim3(1), 1, 0, e, s->clock, s->decode->position, prompt,
                                                            &s->extra[AS_EXTRA_TTFT]);
@@ -56,17 +55,31 @@ static uint32_t largest(const float *logits, int n) {
     return (uint32_t)best;
 }
 
-/* Tokens in, the pass, logits out, all from and to pageable memory; the next token of each row is chosen here. */
+as_status as_rung_naive_tokens_in(as_rung_state *s, const as_decoder *d, const uint32_t *token, cudaStream_t stream,
+                                  as_error *e) {
+    AS_CUDA(e, cudaMemcpyAsync(s->next, token, (size_t)d->tokens * sizeof *token, cudaMemcpyHostToDevice, stream));
+    return AS_OK;
+}
+
+as_status as_rung_naive_logits_out(as_rung_state *s, const as_decoder *d, cudaStream_t stream, as_error *e) {
+    const size_t bytes = (size_t)s->step.batch * (size_t)s->step.model->vocab * sizeof(float);
+    AS_CUDA(e, cudaMemcpyAsync(s->host_logits, d->logits, bytes, cudaMemcpyDeviceToHost, stream));
+    AS_CUDA(e, cudaStreamSynchronize(stream));
+    return AS_OK;
+}
+
+void as_rung_naive_choose(as_rung_state *s, int64_t at) {
+    const int64_t width = s->step.tokens > 0 ? s->step.tokens : 1, vocab = s->step.model->vocab;
+    for (int64_t b = 0; b < s->step.batch; b++)
+        s->host_chosen[b * width + at] = largest(s->host_logits + b * vocab, (int)vocab);
+}
+
 static as_status naive_pass(as_rung_state *s, as_decoder *d, const uint32_t *token, int64_t at, cudaStream_t stream,
                             as_error *e) {
-    const size_t batch = (size_t)s->step.batch, vocab = (size_t)s->step.model->vocab;
-    const int64_t width = s->step.tokens > 0 ? s->step.tokens : 1;
-    AS_CUDA(e, cudaMemcpyAsync(s->next, token, (size_t)d->tokens * sizeof *token, cudaMemcpyHostToDevice, stream));
+    AS_TRY(as_rung_naive_tokens_in(s, d, token, stream, e));
     AS_TRY(as_decoder_issue(d, stream, e));
-    AS_CUDA(e, cudaMemcpyAsync(s->host_logits, d->logits, batch * vocab * sizeof(float), cudaMemcpyDeviceToHost, stream));
-    AS_CUDA(e, cudaStreamSynchronize(stream));
-    for (size_t b = 0; b < batch; b++)
-        s->host_chosen[(int64_t)b * width + at] = largest(s->host_logits + b * vocab, (int)vocab);
+    AS_TRY(as_rung_naive_logits_out(s, d, stream, e));
+    as_rung_naive_choose(s, at);
     return AS_OK;
 }
 

@@ -49,8 +49,9 @@ static __device__ __forceinline__ void as_skinny_sum(const as_product<as_bf16> &
             for (int c = 0; c < AS_SKINNY_CHUNKS; c++)
 #pragma unroll
                 for (int h = 0; h < 2; h++)
-                    w[c][h] = c0 + c < chunks ? as_load_once(a.weights + (int64_t)row[h] * a.columns + (c0 + c) * 32 + at)
-                                              : make_uint4(0, 0, 0, 0);
+                    w[c][h] = c0 + c < chunks
+                                  ? as_load_once(a.weights + (int64_t)row[h] * a.columns + (c0 + c) * 32 + at)
+                                  : make_uint4(0, 0, 0, 0);
         };
         uint4 w[AS_SKINNY_CHUNKS][2];
         load(w, first);
@@ -91,9 +92,11 @@ static __global__ void __launch_bounds__(AS_SKINNY_THREADS, 1)
     as_skinny_kernel(const __grid_constant__ as_product<as_bf16> a, const __grid_constant__ as_skinny_plan plan) {
 #if __CUDA_ARCH__ >= 800
     float4 *const sums = (float4 *)as_shared();
-    const int pairs = a.rows / 2, all = (pairs + 7) / 8, chunks = (a.columns / 32 + AS_SKINNY_CHUNKS - 1) / AS_SKINNY_CHUNKS,
+    const int pairs = a.rows / 2, all = (pairs + 7) / 8,
+              chunks = (a.columns / 32 + AS_SKINNY_CHUNKS - 1) / AS_SKINNY_CHUNKS,
               warps = chunks < AS_SKINNY_WARPS ? chunks : AS_SKINNY_WARPS; /* that have any */
-    const int begin = (int)((int64_t)all * blockIdx.x / gridDim.x), end = (int)((int64_t)all * (blockIdx.x + 1) / gridDim.x);
+    const int begin = (int)((int64_t)all * blockIdx.x / gridDim.x),
+              end = (int)((int64_t)all * (blockIdx.x + 1) / gridDim.x);
     as_let_successor_start();
     as_wait_for_predecessor();
     for (int first = begin; first < end; first += plan.tiles) {
