@@ -115,6 +115,13 @@ static inline size_t as_attention_shared_bytes(int head_dim, int splits, int war
     return own > join ? own : join;
 }
 
+/* As many splits of `count` positions as fill `slots` blocks of `warps` warps, each with a tile for every warp at least. */
+static inline int as_attention_splits(int64_t items, int64_t count, int64_t slots, int warps) {
+    const int64_t share = (int64_t)AS_ATTENTION_TILE * warps, most = (count + share - 1) / share;
+    const int64_t splits = slots / items < most ? slots / items : most;
+    return splits < 1 ? 1 : (int)splits;
+}
+
 /* Positions of one split: tiles of 16 from *first to *last. */
 static __device__ __forceinline__ void as_attention_share(int count, int split, int splits, int &first, int &last) {
     const int tiles = (count + AS_ATTENTION_TILE - 1) / AS_ATTENTION_TILE;

@@ -52,14 +52,13 @@ static size_t lay_out(as_decoder *d, char *memory) {
     return at;
 }
 
-/* As many splits as fill the device, each with a tile for every warp at least. */
 static int splits_of(const as_decoder *d) {
     const bool persistent = d->rung == AS_RUNG_PERSISTENT; /* one block on a multiprocessor, else two */
-    const int64_t items = d->step.batch * d->m->kv_heads, slots = (persistent ? 1 : 2) * (int64_t)d->multiprocessors;
-    const int64_t share = AS_ATTENTION_TILE * (persistent ? AS_GEMV_THREADS / 32 : AS_ATTENTION_WARPS);
-    const int64_t most = (as_step_capacity(&d->step) + share - 1) / share;
-    const int64_t splits = slots / items < most ? slots / items : most;
-    return splits < 1 || d->row_tokens > 1 ? 1 : (int)splits;
+    if (d->row_tokens > 1)
+        return 1;
+    return as_attention_splits(d->step.batch * d->m->kv_heads, as_step_capacity(&d->step),
+                               (persistent ? 1 : 2) * d->multiprocessors,
+                               persistent ? AS_GEMV_THREADS / 32 : AS_ATTENTION_WARPS);
 }
 
 static void describe(as_decoder *d, const as_step *s, as_rung rung, int row_tokens, int multiprocessors) {
