@@ -25,13 +25,14 @@ static const as_variant variants[] = {
 };
 
 static const as_point points[] = {
-    {AS_QUICK, "cpu", "naive", "", 1},
-    {AS_QUICK, "cpu", "naive", "phase=prefill;heads=4;kv_heads=2;head_dim=48;context=100;batch=2;type=f32", 2},
     {AS_QUICK, "cuda", "tensor", "context=65536", 0},
-    {AS_QUICK, "cuda", "tensor", "context=8192;batch=16", 0},
-    {AS_QUICK, "cuda", "tensor", "phase=prefill;kv_heads=32;context=4096,16384", 0},
-    {AS_QUICK, "cuda", "simple,tensor", "context=100;batch=3", 1},
-    {AS_QUICK, "cuda", "simple,tensor", "phase=prefill;context=333;batch=2;head_dim=64", 1},
+    {AS_QUICK, "cuda", "tensor", "phase=prefill;kv_heads=32;context=16384", 0},
+    {AS_STANDARD, "cpu", "naive", "", 2},
+    {AS_STANDARD, "cpu", "naive", "phase=prefill;heads=4;kv_heads=2;head_dim=48;context=100;batch=2;type=f32", 2},
+    {AS_STANDARD, "cuda", "tensor", "context=8192;batch=16", 1},
+    {AS_STANDARD, "cuda", "tensor", "phase=prefill;kv_heads=32;context=4096", 1},
+    {AS_STANDARD, "cuda", "simple,tensor", "context=100;batch=3", 2},
+    {AS_STANDARD, "cuda", "simple,tensor", "phase=prefill;context=333;batch=2;head_dim=64", 2},
     {AS_STANDARD, "cuda", "simple,tensor", "context=512,8192;cache=cold", 2},
     {AS_STANDARD, "cuda", "simple,tensor", "context=2048;batch=16,64", 2},
     {AS_STANDARD, "cuda", "tensor", "context=1,17,131072", 2},

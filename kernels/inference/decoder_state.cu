@@ -10,11 +10,11 @@ as_status as_decoder_check_cuda(const char *variant, const as_step *s, as_error 
     if (m->family != AS_DECODER || m->sized_only || (s->type != AS_F32 && s->type != AS_BF16))
         return as_fail(e, AS_EUSAGE, "inference: %s of this type has no kernels on cuda", m->name);
     if (m->heads / m->kv_heads > AS_ATTENTION_GROUP || m->head_dim > AS_ATTENTION_HEAD_DIM || m->head_dim % 8 ||
-        m->d_model % 32 || m->d_ff % 32)
+        m->d_model % 32 || m->d_ff % 32 || m->d_model > AS_GEMV_NORMED)
         return as_fail(e, AS_EUSAGE,
                        "inference: on cuda at most %d heads share a kv head, a head has at most %d elements and a "
-                       "multiple of 8, d_model and d_ff are multiples of 32",
-                       AS_ATTENTION_GROUP, AS_ATTENTION_HEAD_DIM);
+                       "multiple of 8, d_model is at most %d, d_model and d_ff are multiples of 32",
+                       AS_ATTENTION_GROUP, AS_ATTENTION_HEAD_DIM, AS_GEMV_NORMED);
     if (strcmp(variant, "eager_naive") == 0 && s->batch * s->prompt > 65535)
         return as_fail(e, AS_EUSAGE,
                        "inference/eager_naive takes at most 65535 tokens at once: a smaller batch or prompt");

@@ -46,26 +46,56 @@ static __device__ __forceinline__ void as_gemv_prefetch(const as_product<T> &a, 
         as_prefetch_l2(a.weights + (int64_t)at * a.columns, (unsigned)row_bytes);
 }
 
+/* This thread's weights of the norm before the product, which no other kernel writes: they may be read before the kernel
+ * before this one has ended. Quads of four elements, AS_GEMV_THREADS apart. */
+enum { AS_GEMV_QUADS = 4, AS_GEMV_NORMED = 4 * AS_GEMV_QUADS * AS_GEMV_THREADS }; /* columns that may be normalised */
+template <typename T> struct as_gemv_norm {
+    struct alignas(4 * sizeof(T)) quad {
+        T element[4];
+    };
+    quad weight[AS_GEMV_QUADS];
+
+    __device__ __forceinline__ as_gemv_norm(const as_product<T> &a) {
+#pragma unroll
+        for (int j = 0; j < AS_GEMV_QUADS; j++) {
+            const int i = (int)threadIdx.x + j * AS_GEMV_THREADS;
+            if (a.stream && 4 * i < a.columns)
+                weight[j] = ((const quad *)a.norm)[i];
+        }
+    }
+};
+
 /* x as floats in shared memory, normalised where the product asks for it. */
 template <typename T>
-static __device__ __forceinline__ void as_gemv_load(const as_product<T> &a, float *x, float *scratch) {
+static __device__ __forceinline__ void as_gemv_load(const as_product<T> &a, const as_gemv_norm<T> &norm, float *x,
+                                                    float *scratch) {
     constexpr int V = as_number<T>::vector;
     if (a.stream) {
+        float4 v[AS_GEMV_QUADS];
         float squares = 0;
-        for (int i = (int)threadIdx.x; i < a.columns; i += AS_GEMV_THREADS) {
-            x[i] = a.stream[i];
-            squares += x[i] * x[i];
+#pragma unroll
+        for (int j = 0; j < AS_GEMV_QUADS; j++) {
+            const int i = (int)threadIdx.x + j * AS_GEMV_THREADS;
+            v[j] = 4 * i < a.columns ? ((const float4 *)a.stream)[i] : make_float4(0, 0, 0, 0);
+            squares += v[j].x * v[j].x + v[j].y * v[j].y + v[j].z * v[j].z + v[j].w * v[j].w;
         }
         const float factor = rsqrtf(as_block_sum(squares, scratch) / (float)a.columns + a.epsilon);
-        for (int i = (int)threadIdx.x; i < a.columns; i += AS_GEMV_THREADS)
-            x[i] *= factor * as_number<T>::load(a.norm + i);
+#pragma unroll
+        for (int j = 0; j < AS_GEMV_QUADS; j++) {
+            const int i = (int)threadIdx.x + j * AS_GEMV_THREADS;
+            const T *const w = norm.weight[j].element;
+            if (4 * i < a.columns)
+                ((float4 *)x)[i] = make_float4(
+                    v[j].x * factor * as_number<T>::load(w), v[j].y * factor * as_number<T>::load(w + 1),
+                    v[j].z * factor * as_number<T>::load(w + 2), v[j].w * factor * as_number<T>::load(w + 3));
+        }
     } else {
         for (int i = (int)threadIdx.x; i < a.columns / V; i += AS_GEMV_THREADS) {
             float v[V];
             as_number<T>::unpack(((const uint4 *)a.in)[i], v);
 #pragma unroll
-            for (int j = 0; j < V; j++)
-                x[i * V + j] = v[j];
+            for (int j = 0; j < V; j += 4)
+                *(float4 *)(x + i * V + j) = make_float4(v[j], v[j + 1], v[j + 2], v[j + 3]);
         }
     }
     __syncthreads();
@@ -151,12 +181,12 @@ static __device__ __forceinline__ void as_gemv_rows(const as_product<T> &a, cons
 
 /* All that block `block` of `blocks` does. Shared memory: 36 floats, x, the sums. */
 template <typename T, int EPILOGUE>
-static __device__ __forceinline__ void as_gemv_block(const as_product<T> &a, const as_gemv_plan &plan, int block,
-                                                     int blocks) {
+static __device__ __forceinline__ void as_gemv_block(const as_product<T> &a, const as_gemv_norm<T> &norm,
+                                                     const as_gemv_plan &plan, int block, int blocks) {
     float *const scratch = (float *)as_shared(), *const x = scratch + 36, *const sums = x + a.columns;
     const int pairs = (a.rows + 1) / 2;
     const int first = as_gemv_first(pairs, block, blocks), last = as_gemv_first(pairs, block + 1, blocks);
-    as_gemv_load(a, x, scratch);
+    as_gemv_load(a, norm, x, scratch);
     if (plan.rounds == 1)
         as_gemv_rows<T, EPILOGUE, 8, 1>(a, plan, x, sums, first, last);
     else if (plan.rounds == 2)
@@ -180,8 +210,9 @@ static __global__ void __launch_bounds__(AS_GEMV_THREADS, 2)
     as_gemv_kernel(const __grid_constant__ as_product<T> a, const __grid_constant__ as_gemv_plan plan) {
     as_let_successor_start();
     as_gemv_prefetch<T, EPILOGUE>(a, plan.prefetch, (int)blockIdx.x, (int)gridDim.x);
+    const as_gemv_norm<T> norm(a);
     as_wait_for_predecessor();
-    as_gemv_block<T, EPILOGUE>(a, plan, (int)blockIdx.x, (int)gridDim.x);
+    as_gemv_block<T, EPILOGUE>(a, norm, plan, (int)blockIdx.x, (int)gridDim.x);
 }
 
 /* The group whose shares are most even; of equal ones the smallest, which meets in fewest sums. `blocks` is what the

@@ -21,90 +21,100 @@ template <typename T> struct as_persistent {
     uint64_t *stamp;   /* instrumented: begin, each barrier passed, end: 3 + 5 layers; NULL: none */
 };
 
-template <typename T, int HEAD_DIM> struct as_persistent_block {
+template <typename T>
+static __device__ __forceinline__ as_product<T> as_persistent_product(const as_persistent<T> &a, as_product_name name,
+                                                                      int layer) {
+    as_product<T> p = a.product[name];
+    p.weights += layer * a.stride[name];
+    p.norm += layer * a.norm_stride[name];
+    if (name == AS_P_QKV) {
+        p.cache.keys += layer * a.cache_stride;
+        p.cache.values += layer * a.cache_stride;
+    }
+    return p;
+}
+
+/* Functions of their own: the compiler would keep the addresses of all products at once in registers that it has not. */
+template <typename T, int EPILOGUE, int NAME>
+static __device__ __noinline__ void as_persistent_multiply(const as_persistent<T> &a, int layer) {
+    const as_product<T> p = as_persistent_product(a, (as_product_name)NAME, layer);
+    as_gemv_block<T, EPILOGUE>(p, as_gemv_norm<T>(p), a.plan[NAME], (int)blockIdx.x, a.blocks);
+}
+
+template <typename T, int HEAD_DIM>
+static __device__ __forceinline__ void as_persistent_attend(const as_persistent<T> &a, int layer) {
+    as_attention<T> at = a.attention;
+    at.keys += layer * a.cache_stride;
+    at.values += layer * a.cache_stride;
+    for (int item = (int)blockIdx.x; item < at.kv_heads * at.splits; item += a.blocks) {
+        as_attention_item<T, HEAD_DIM, AS_GEMV_THREADS / 32>(at, item / at.splits, item % at.splits);
+        __syncthreads();
+    }
+}
+
+template <typename T> struct as_persistent_block {
     const as_persistent<T> &a;
-    int block, stage;
-    unsigned target;
+    int met; /* barriers so far */
 
-    __device__ as_persistent_block(const as_persistent<T> &a) : a(a), block((int)blockIdx.x), stage(0), target(0) {}
+    __device__ as_persistent_block(const as_persistent<T> &a) : a(a), met(0) {}
 
-    __device__ __forceinline__ as_product<T> product(as_product_name name, int layer) const {
-        as_product<T> p = a.product[name];
-        p.weights += layer * a.stride[name];
-        p.norm += layer * a.norm_stride[name];
-        if (name == AS_P_QKV) {
-            p.cache.keys += layer * a.cache_stride;
-            p.cache.values += layer * a.cache_stride;
-        }
-        return p;
-    }
     template <int EPILOGUE> __device__ __forceinline__ void prefetch(as_product_name name, int layer) const {
-        if (layer < a.layers || name == AS_P_HEAD)
-            as_gemv_prefetch<T, EPILOGUE>(product(name, name == AS_P_HEAD ? 0 : layer), a.plan[name].prefetch, block,
-                                          a.blocks);
+        as_gemv_prefetch<T, EPILOGUE>(as_persistent_product(a, name, layer), a.plan[name].prefetch, (int)blockIdx.x,
+                                      a.blocks);
     }
-    template <int EPILOGUE> __device__ __forceinline__ void multiply(as_product_name name, int layer) const {
-        as_gemv_block<T, EPILOGUE>(product(name, layer), a.plan[name], block, a.blocks);
+    __device__ __forceinline__ void stamp(int at) const {
+        if (a.stamp && blockIdx.x == 0 && threadIdx.x == 0)
+            a.stamp[at] = as_global_ns();
     }
     __device__ __forceinline__ void meet() {
-        target += (unsigned)a.blocks;
+        met++;
         __syncthreads();
         if (threadIdx.x == 0) {
             (void)as_counter_add(&a.barrier[0], 1);
-            as_counter_wait(&a.barrier[0], target);
+            as_counter_wait(&a.barrier[0], (unsigned)(met * a.blocks));
         }
         __syncthreads();
-        stamp();
-    }
-    __device__ __forceinline__ void stamp() {
-        if (a.stamp && block == 0 && threadIdx.x == 0)
-            a.stamp[stage] = as_global_ns();
-        stage++;
+        stamp(met);
     }
     /* The last block to finish leaves the counters as the next step needs them. */
-    __device__ __forceinline__ void finish() {
+    __device__ __forceinline__ void finish() const {
         __syncthreads();
         if (threadIdx.x == 0 && as_counter_add(&a.barrier[1], 1) == (unsigned)a.blocks - 1) {
             a.barrier[0] = a.barrier[1] = 0;
             if (a.stamp)
-                a.stamp[stage] = as_global_ns();
+                a.stamp[met + 1] = as_global_ns();
         }
     }
-    __device__ __forceinline__ void attend(int layer) const {
-        as_attention<T> at = a.attention;
-        at.keys += layer * a.cache_stride;
-        at.values += layer * a.cache_stride;
-        for (int item = block; item < at.kv_heads * at.splits; item += a.blocks) {
-            as_attention_item<T, HEAD_DIM, AS_GEMV_THREADS / 32>(at, item / at.splits, item % at.splits);
-            __syncthreads();
-        }
+    template <int HEAD_DIM> __device__ __forceinline__ void layer(int at) {
+        as_persistent_multiply<T, AS_TO_QKV, AS_P_QKV>(a, at);
+        prefetch<AS_TO_SUM>(AS_P_O, at);
+        meet();
+        as_persistent_attend<T, HEAD_DIM>(a, at);
+        meet();
+        as_persistent_multiply<T, AS_TO_SUM, AS_P_O>(a, at);
+        prefetch<AS_TO_SILU>(AS_P_GATE_UP, at);
+        meet();
+        as_persistent_multiply<T, AS_TO_SILU, AS_P_GATE_UP>(a, at);
+        prefetch<AS_TO_SUM>(AS_P_DOWN, at);
+        meet();
+        as_persistent_multiply<T, AS_TO_SUM, AS_P_DOWN>(a, at);
+        if (at + 1 < a.layers)
+            prefetch<AS_TO_QKV>(AS_P_QKV, at + 1);
+        else
+            prefetch<AS_TO_FLOAT>(AS_P_HEAD, 0);
+        meet();
     }
-    __device__ void run() {
-        stamp();
-        for (int i = block * (int)blockDim.x + (int)threadIdx.x; i < a.d_model; i += a.blocks * (int)blockDim.x)
-            a.x[i] = as_number<T>::load(a.embedding + (int64_t)(*a.token % a.vocab) * a.d_model + i);
+    template <int HEAD_DIM> __device__ void run() {
+        stamp(0);
+        const int64_t row = (int64_t)(*a.token % a.vocab) * a.d_model;
+        for (int i = (int)(blockIdx.x * blockDim.x + threadIdx.x); i < a.d_model; i += (int)(gridDim.x * blockDim.x))
+            a.x[i] = as_number<T>::load(a.embedding + row + i);
         prefetch<AS_TO_QKV>(AS_P_QKV, 0);
         meet();
-        for (int layer = 0; layer < a.layers; layer++) {
-            multiply<AS_TO_QKV>(AS_P_QKV, layer);
-            prefetch<AS_TO_SUM>(AS_P_O, layer);
-            meet();
-            attend(layer);
-            meet();
-            multiply<AS_TO_SUM>(AS_P_O, layer);
-            prefetch<AS_TO_SILU>(AS_P_GATE_UP, layer);
-            meet();
-            multiply<AS_TO_SILU>(AS_P_GATE_UP, layer);
-            prefetch<AS_TO_SUM>(AS_P_DOWN, layer);
-            meet();
-            multiply<AS_TO_SUM>(AS_P_DOWN, layer);
-            if (layer + 1 < a.layers)
-                prefetch<AS_TO_QKV>(AS_P_QKV, layer + 1);
-            else
-                prefetch<AS_TO_FLOAT>(AS_P_HEAD, 0);
-            meet();
-        }
-        multiply<AS_TO_FLOAT>(AS_P_HEAD, 0);
+#pragma unroll 1
+        for (int i = 0; i < a.layers; i++)
+            layer<HEAD_DIM>(i);
+        as_persistent_multiply<T, AS_TO_FLOAT, AS_P_HEAD>(a, 0);
         finish();
     }
 };
@@ -112,7 +122,7 @@ template <typename T, int HEAD_DIM> struct as_persistent_block {
 template <typename T, int HEAD_DIM>
 static __global__ void __launch_bounds__(AS_GEMV_THREADS, 1)
     as_persistent_kernel(const __grid_constant__ as_persistent<T> a) {
-    as_persistent_block<T, HEAD_DIM>(a).run();
+    as_persistent_block<T>(a).template run<HEAD_DIM>();
 }
 
 template <typename T> static as_persistent<T> describe(const as_decoder *d) {
