@@ -39,6 +39,17 @@ extern "C" {
 
 AS_INFERENCE_CUDA_BREAKDOWN(AS_PROTOTYPE_CUDA_BREAKDOWN)
 
+/* What may be tried on a new device, before a case is prepared (tests/gpu/tune_inference_cuda.c does). The values that
+ * stand in decoder_state.cu are those of every result. */
+typedef struct as_decoder_tuning {
+    int gemv_blocks;      /* of gemv.cuh on a multiprocessor: 1 or 2 */
+    int prefetch_bytes;   /* of weights that a block asks for before it waits for the kernel before it */
+    int barrier_bytes;    /* the same before a barrier of persistent */
+    int attention_blocks; /* of decode attention on a multiprocessor */
+    bool overlap;         /* dependent launches in fused */
+} as_decoder_tuning;
+extern as_decoder_tuning as_decoder_tune;
+
 /* AS_EUSAGE where the variant has no kernel for the step; for the suite's describe. */
 as_status as_decoder_check_cuda(const char *variant, const as_step *s, as_error *e) AS_MUST_CHECK;
 

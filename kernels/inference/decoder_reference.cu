@@ -55,7 +55,7 @@ template <typename T> struct truth {
         const as_tensor t = as_model_tensor(m, role, layer);
         const dim3 grid((unsigned)((t.rows + AS_TRUTH_TILE - 1) / AS_TRUTH_TILE),
                         (unsigned)((s->tokens + AS_TRUTH_TILE - 1) / AS_TRUTH_TILE));
-        const size_t shared = 2 * AS_TRUTH_TILE * (AS_TRUTH_TILE + 1) * sizeof(double);
+        const size_t shared = 2 * 16 * (AS_TRUTH_TILE + 1) * sizeof(double);
         return as_issue_kernel<as_truth_product_kernel<T>>(how, grid, AS_TRUTH_THREADS, shared, e, weights(role, layer),
                                                            (double)t.scale, (int)t.rows, (int)t.columns, in, s->tokens,
                                                            out, add);

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { AS_TRUTH_TILE = 16, AS_TRUTH_THREADS = 256 };
+enum { AS_TRUTH_TILE = 64, AS_TRUTH_THREADS = 256 };
 
 static __global__ void as_truth_token_kernel(const uint32_t *prompt, int64_t given, const uint32_t *chosen,
                                              int64_t steps, int64_t row_tokens, uint32_t vocab, uint32_t *out,
@@ -34,28 +34,41 @@ static __global__ void as_truth_norm_kernel(const double *x, const T *weight, do
         out[(int64_t)blockIdx.x * d_model + i] = row[i] * factor * as_number<T>::load(weight + i);
 }
 
-/* out[t][row] = (add: +) scale * weights[row] . in[t], in tiles of 16 x 16. */
+/* out[t][row] = (add: +) scale * weights[row] . in[t], in tiles of 64 x 64, 4 x 4 sums a thread. */
 template <typename T>
-static __global__ void as_truth_product_kernel(const T *weights, double scale, int rows, int columns, const double *in,
-                                               int64_t tokens, double *out, bool add) {
-    double *const w = (double *)as_shared(), *const x = w + AS_TRUTH_TILE * (AS_TRUTH_TILE + 1);
-    const int across = (int)threadIdx.x % AS_TRUTH_TILE, down = (int)threadIdx.x / AS_TRUTH_TILE;
-    const int row = (int)blockIdx.x * AS_TRUTH_TILE + across;
-    const int64_t token = (int64_t)blockIdx.y * AS_TRUTH_TILE + down;
-    double sum = 0;
-    for (int k = 0; k < columns; k += AS_TRUTH_TILE) {
-        const int r = (int)blockIdx.x * AS_TRUTH_TILE + down;
-        const bool inside = k + across < columns;
-        w[down * (AS_TRUTH_TILE + 1) + across] =
-            r < rows && inside ? (double)as_number<T>::load(weights + (int64_t)r * columns + k + across) : 0;
-        x[down * (AS_TRUTH_TILE + 1) + across] = token < tokens && inside ? in[token * columns + k + across] : 0;
+static __global__ void __launch_bounds__(AS_TRUTH_THREADS)
+    as_truth_product_kernel(const T *weights, double scale, int rows, int columns, const double *in, int64_t tokens,
+                            double *out, bool add) {
+    enum { TILE = AS_TRUTH_TILE, STEP = 16, EACH = TILE / 16, PITCH = TILE + 1 };
+    double *const w = (double *)as_shared(), *const x = w + STEP * PITCH;
+    const int across = (int)threadIdx.x % 16, down = (int)threadIdx.x / 16;
+    const int64_t row = (int64_t)blockIdx.x * TILE, token = (int64_t)blockIdx.y * TILE;
+    double sum[EACH][EACH] = {};
+    for (int k = 0; k < columns; k += STEP) {
+        for (int i = 0; i < EACH; i++) {
+            const int r = down + 16 * i;
+            const bool inside = k + across < columns;
+            w[across * PITCH + r] =
+                row + r < rows && inside ? (double)as_number<T>::load(weights + (row + r) * columns + k + across) : 0;
+            x[across * PITCH + r] = token + r < tokens && inside ? in[(token + r) * columns + k + across] : 0;
+        }
         __syncthreads();
-        for (int i = 0; i < AS_TRUTH_TILE; i++)
-            sum += w[across * (AS_TRUTH_TILE + 1) + i] * x[down * (AS_TRUTH_TILE + 1) + i];
+        for (int s = 0; s < STEP; s++)
+#pragma unroll
+            for (int i = 0; i < EACH; i++)
+#pragma unroll
+                for (int j = 0; j < EACH; j++)
+                    sum[i][j] += w[s * PITCH + across + 16 * i] * x[s * PITCH + down + 16 * j];
         __syncthreads();
     }
-    if (row < rows && token < tokens)
-        out[token * rows + row] = (add ? out[token * rows + row] : 0) + scale * sum;
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+#pragma unroll
+        for (int j = 0; j < EACH; j++) {
+            const int64_t r = row + across + 16 * i, t = token + down + 16 * j;
+            if (r < rows && t < tokens)
+                out[t * rows + r] = (add ? out[t * rows + r] : 0) + scale * sum[i][j];
+        }
 }
 
 /* Queries and keys of one token, in place. */

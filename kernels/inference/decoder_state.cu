@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+as_decoder_tuning as_decoder_tune = {2, 64 << 10, 128 << 10, 2, true};
+
 as_status as_decoder_check_cuda(const char *variant, const as_step *s, as_error *e) {
     const as_model *m = s->model;
     if (m->family != AS_DECODER || m->sized_only || (s->type != AS_F32 && s->type != AS_BF16))
@@ -53,11 +55,11 @@ static size_t lay_out(as_decoder *d, char *memory) {
 }
 
 static int splits_of(const as_decoder *d) {
-    const bool persistent = d->rung == AS_RUNG_PERSISTENT; /* one block on a multiprocessor, else two */
+    const bool persistent = d->rung == AS_RUNG_PERSISTENT; /* one block on a multiprocessor */
     if (d->row_tokens > 1)
         return 1;
     return as_attention_splits(d->step.batch * d->m->kv_heads, as_step_capacity(&d->step),
-                               (persistent ? 1 : 2) * d->multiprocessors,
+                               (persistent ? 1 : as_decoder_tune.attention_blocks) * d->multiprocessors,
                                persistent ? AS_GEMV_THREADS / 32 : AS_ATTENTION_WARPS);
 }
 

@@ -4,16 +4,13 @@
 
 enum { AS_NORM_SHARED = 34 * sizeof(float) };
 
-/* Bytes that a block brings to L2 while the kernel before it ends, and blocks of gemv.cuh on a multiprocessor. */
-enum { PREFETCH_BYTES = 64 << 10, GEMV_RESIDENT = 2 };
-
 template <typename T> struct issuer {
     as_decoder *d;
     as_issue how;
     as_error *e;
     const as_model *m;
 
-    issuer(as_decoder *d, cudaStream_t stream, as_error *e) : d(d), how{stream, d->fused, false}, e(e), m(d->m) {}
+    issuer(as_decoder *d, cudaStream_t stream, as_error *e) : d(d), how{stream, d->fused && as_decoder_tune.overlap, false}, e(e), m(d->m) {}
 
     as_status begin(as_decoder_stage s, int layer) { return as_decoder_stage_begins(d, s, layer, e); }
 
@@ -41,7 +38,7 @@ template <typename T> struct issuer {
     }
     template <int EPILOGUE> as_status gemv(const as_product<T> &p) {
         const as_gemv_plan plan =
-            as_gemv_plan_of<T>(p.rows, p.columns, GEMV_RESIDENT * d->multiprocessors, how.overlap ? PREFETCH_BYTES : 0);
+            as_gemv_plan_of<T>(p.rows, p.columns, as_decoder_tune.gemv_blocks * d->multiprocessors, how.overlap ? as_decoder_tune.prefetch_bytes : 0);
         return as_issue_kernel<as_gemv_kernel<T, EPILOGUE>>(how, dim3((unsigned)plan.blocks), AS_GEMV_THREADS,
                                                             plan.shared_bytes, e, p, plan);
     }

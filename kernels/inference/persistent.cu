@@ -126,7 +126,6 @@ static __global__ void __launch_bounds__(AS_GEMV_THREADS, 1)
 }
 
 template <typename T> static as_persistent<T> describe(const as_decoder *d) {
-    enum { PREFETCH_BYTES = 128 << 10 };
     static const as_tensor_role role[AS_PRODUCTS] = {AS_T_QKV, AS_T_O, AS_T_GATE_UP, AS_T_DOWN, AS_T_HEAD};
     as_persistent<T> a = {};
     a.blocks = d->multiprocessors;
@@ -137,7 +136,7 @@ template <typename T> static as_persistent<T> describe(const as_decoder *d) {
                                                                        : AS_T_FINAL_NORM];
         *p = as_product_of<T>(d, role[i], 0);
         a.stride[i] = d->matrix[role[i]].stride;
-        a.plan[i] = as_gemv_plan_of<T>(p->rows, p->columns, a.blocks, PREFETCH_BYTES);
+        a.plan[i] = as_gemv_plan_of<T>(p->rows, p->columns, a.blocks, as_decoder_tune.barrier_bytes);
         if (i == AS_P_O || i == AS_P_DOWN) {
             p->in = (const T *)(i == AS_P_O ? d->mixed : d->act);
             p->out = d->x;
