@@ -37,6 +37,7 @@ struct as_decoder;
 typedef struct as_listener {
     as_status (*stage)(void *context, as_decoder_stage stage, int layer, as_error *e);
     void *context;
+    bool between; /* it issues something of its own before each kernel: no overlap then */
 } as_listener;
 
 typedef struct as_decoder_matrix {

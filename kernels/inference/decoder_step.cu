@@ -10,13 +10,16 @@ template <typename T> struct issuer {
     as_error *e;
     const as_model *m;
 
-    issuer(as_decoder *d, cudaStream_t stream, as_error *e) : d(d), how{stream, d->fused && as_decoder_tune.overlap, false}, e(e), m(d->m) {}
+    issuer(as_decoder *d, cudaStream_t stream, as_error *e)
+        : d(d), how{stream, d->fused && as_decoder_tune.overlap && !d->listener.between, false}, e(e), m(d->m) {}
 
     as_status begin(as_decoder_stage s, int layer) { return as_decoder_stage_begins(d, s, layer, e); }
 
+    /* The first kernel: nothing of this pass to overlap with. */
     as_status embed() {
+        const as_issue first = {how.stream, false, false};
         AS_TRY(begin(AS_S_EMBED, -1));
-        return as_issue_kernel<as_embed_kernel<T>>(how, dim3((unsigned)d->tokens), AS_ROW_THREADS, 0, e,
+        return as_issue_kernel<as_embed_kernel<T>>(first, dim3((unsigned)d->tokens), AS_ROW_THREADS, 0, e,
                                                    as_weights<T>(d, AS_T_EMBED, 0), d->token, (uint32_t)m->vocab,
                                                    m->d_model, d->x);
     }
@@ -38,7 +41,8 @@ template <typename T> struct issuer {
     }
     template <int EPILOGUE> as_status gemv(const as_product<T> &p) {
         const as_gemv_plan plan =
-            as_gemv_plan_of<T>(p.rows, p.columns, as_decoder_tune.gemv_blocks * d->multiprocessors, how.overlap ? as_decoder_tune.prefetch_bytes : 0);
+            as_gemv_plan_of<T>(p.rows, p.columns, as_decoder_tune.gemv_blocks * d->multiprocessors,
+                               how.overlap ? as_decoder_tune.prefetch_bytes : 0);
         return as_issue_kernel<as_gemv_kernel<T, EPILOGUE>>(how, dim3((unsigned)plan.blocks), AS_GEMV_THREADS,
                                                             plan.shared_bytes, e, p, plan);
     }

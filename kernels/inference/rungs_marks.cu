@@ -140,6 +140,7 @@ as_status as_recorder_init(as_recorder *r, as_decoder *d, bool events, unsigned 
     }
     d->listener.stage = hear;
     d->listener.context = r;
+    d->listener.between = events;
     return AS_OK;
 }
 
