@@ -1,4 +1,5 @@
-/* Suite attention: the attention of a decoder alone, for one new token over a cache (decode) or a prompt over itself. */
+/* Suite attention: the attention of a decoder alone, for one new token over a cache (decode) or a prompt over itself.
+ * */
 #include "../kernels/attention/attention.h"
 #include "suites.h"
 
@@ -12,6 +13,7 @@ static const as_axis axes[] = {
     {"batch", "1", true, false, "rows", "sequences"},
     {"context", "1024", true, false, "entries", "entries of keys and values of each row"},
     {"type", "bf16", false, false, "", "bf16 or f32, of all operands"},
+    {"config", "auto", false, false, "", "tensor, prefill: queries of a block, q64 or q128; auto: q128"},
     AS_AXIS_THREADS,
     AS_AXIS_CACHE,
 };
@@ -42,6 +44,7 @@ static const as_point points[] = {
     {AS_STANDARD, "cuda", "simple,tensor", "phase=prefill;context=512,2048", 2},
     {AS_STANDARD, "cuda", "tensor", "phase=prefill;head_dim=64;context=4096", 2},
     {AS_STANDARD, "cpu", "naive", "context=8192", 3},
+    {AS_STANDARD, "cuda", "tensor", "phase=prefill;kv_heads=32;context=4096,16384;config=q64", 3},
     {AS_PUBLISH, "cuda", "tensor", "kv_heads=4,16,32;context=8192;batch=16", 4},
     {.variants = NULL},
 };
@@ -49,23 +52,28 @@ static const as_point points[] = {
 static as_status check(const as_params *p, const as_variant *v, const as_device *d, as_error *e) {
     enum { MOST_HEADS = 256, MOST_HEAD_DIM = 256, MOST_BATCH = 1024, MOST_CONTEXT = 1 << 20 };
     const char *phase = as_params_text(p, "phase"), *type = as_params_text(p, "type");
+    const char *config = as_params_text(p, "config");
     AS_TRY(as_suite_check_common(p, d, e));
     if (strcmp(phase, "decode") != 0 && strcmp(phase, "prefill") != 0)
         return as_fail(e, AS_EUSAGE, "attention: phase is decode or prefill, not '%.20s'", phase);
     if (strcmp(type, "f32") != 0 && strcmp(type, "bf16") != 0)
         return as_fail(e, AS_EUSAGE, "attention: type is bf16 or f32, not '%.20s'", type);
     const as_attention_shape s = as_attention_shape_of(p);
+    if (strcmp(config, "auto") != 0 && (!s.prefill || (strcmp(config, "q64") != 0 && strcmp(config, "q128") != 0)))
+        return as_fail(e, AS_EUSAGE, "attention: config is auto, and in phase prefill q64 or q128 too");
     if (s.heads < 1 || s.heads > MOST_HEADS || s.kv_heads < 1 || s.heads % s.kv_heads)
         return as_fail(e, AS_EUSAGE, "attention: heads is 1 to %d and a multiple of kv_heads", MOST_HEADS);
     if (s.head_dim < 1 || s.head_dim > MOST_HEAD_DIM || s.batch < 1 || s.batch > MOST_BATCH || s.context < 1 ||
         s.context > MOST_CONTEXT)
         return as_fail(e, AS_EUSAGE, "attention: head_dim is 1 to %d, batch 1 to %d, context 1 to %d", MOST_HEAD_DIM,
                        MOST_BATCH, MOST_CONTEXT);
+    if (strcmp(v->on, "cpu") == 0 && strcmp(config, "auto") != 0)
+        return as_fail(e, AS_EUSAGE, "attention/naive knows one way: leave config at auto");
     if (strcmp(v->on, "cpu") == 0 && as_params_int(p, "threads") != 1)
         return as_fail(e, AS_EUSAGE, "attention/naive runs on one thread: leave threads at 1");
 #ifdef ASSAY_CUDA
     if (strcmp(v->on, "cuda") == 0)
-        return as_attention_check_cuda(v->name, &s, e);
+        return as_attention_check_cuda(v->name, config, &s, e);
 #endif
     return AS_OK;
 }

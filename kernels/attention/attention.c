@@ -29,11 +29,11 @@ double as_attention_entry_elements(const as_attention_shape *s) {
     return (double)s->batch * (double)s->kv_heads * (double)s->context * (double)s->head_dim;
 }
 
-/* The reference's scale is sqrt(sum of weight^2 value^2) + |out|: what an output is off by when each weight is off by one
- * part, independently, and the result by one part more. bf16 rounds weights and result to u = 2^-9. In f32 a weight is off
- * by what its exponent is: sums of head_dim products, each score up to about 8, so under 2^-19; and partial sums of
- * n entries by sqrt(n) 2^-24 of the scale. Six standard deviations of a rounding, u / sqrt(3), for millions of outputs,
- * and as much again for weights whose largest is rounded alike. */
+/* The reference's scale is sqrt(sum of weight^2 value^2) + |out|: what an output is off by when each weight is off by
+ * one part, independently, and the result by one part more. bf16 rounds weights and result to u = 2^-9. In f32 a weight
+ * is off by what its exponent is: sums of head_dim products, each score up to about 8, so under 2^-19; and partial sums
+ * of n entries by sqrt(n) 2^-24 of the scale. Six standard deviations of a rounding, u / sqrt(3), for millions of
+ * outputs, and as much again for weights whose largest is rounded alike. */
 double as_attention_tolerance(const as_attention_shape *s) {
     const double sums = 0x1p-19 + sqrt((double)s->context) * 0x1p-24;
     return 4 * sqrt(3.0) * ((s->type == AS_BF16 ? 0x1p-9 : 0) + sums);

@@ -1,6 +1,6 @@
 /* Attention alone on the device: the kernels of the decoder (../inference/attention_decode.cuh, attention_tiles.cuh,
- * attention_prefill.cuh, which say what bounds them) as cases of their own. Decode launches one kernel, whose last block
- * of each kv head joins the splits. */
+ * attention_prefill.cuh, which say what bounds them) as cases of their own. Decode launches one kernel, whose last
+ * block of each kv head joins the splits. */
 #include "attention.h"
 
 #include "../cuda/internal.h"
@@ -21,7 +21,7 @@ typedef struct as_attention_state {
     int *position;
 } as_attention_state;
 
-as_status as_attention_check_cuda(const char *variant, const as_attention_shape *s, as_error *e) {
+as_status as_attention_check_cuda(const char *variant, const char *config, const as_attention_shape *s, as_error *e) {
     if (s->heads / s->kv_heads > AS_ATTENTION_GROUP || s->head_dim > AS_ATTENTION_HEAD_DIM || s->head_dim % 8)
         return as_fail(e, AS_EUSAGE,
                        "attention: on cuda at most %d heads share a kv head, and head_dim is a multiple of 8 up to %d",
@@ -29,6 +29,8 @@ as_status as_attention_check_cuda(const char *variant, const as_attention_shape 
     if (strcmp(variant, "tensor") == 0 && (s->type != AS_BF16 || (s->head_dim != 64 && s->head_dim != 128)))
         return as_fail(e, AS_EUSAGE,
                        "attention/tensor takes type:bf16 and head_dim:64 or 128; attention/simple the rest");
+    if (strcmp(variant, "tensor") != 0 && strcmp(config, "auto") != 0)
+        return as_fail(e, AS_EUSAGE, "attention/simple knows one way: leave config at auto");
     if (s->batch * s->kv_heads > 65535)
         return as_fail(e, AS_EUSAGE, "attention: on cuda batch times kv_heads is at most 65535");
     return AS_OK;
@@ -101,26 +103,28 @@ template <typename T, int HEAD_DIM> static as_status decode(const as_call *call,
         how, grid, 32 * AS_ATTENTION_WARPS, as_attention_shared_bytes(a.head_dim, a.splits, AS_ATTENTION_WARPS), e, a);
 }
 
-template <typename T, int HEAD_DIM> static as_status prefill(const as_call *call, as_error *e) {
-    enum { WARPS = AS_PREFILL_THREADS / 32 };
-    const as_attention_shape s = as_attention_shape_of(call->params);
-    const as_issue how = {as_cuda_stream(call->stream), false, false};
+template <typename T> static as_prefill<T> prefill_of(const as_call *call, const as_attention_shape *s) {
     as_prefill<T> a = {};
     a.queries = (const T *)call->operand[0];
     a.keys = (const T *)call->operand[1];
     a.values = (const T *)call->operand[2];
     a.out = (T *)call->operand[3];
-    a.capacity = s.context;
-    a.prompt = (int)s.context, a.heads = (int)s.heads, a.kv_heads = (int)s.kv_heads, a.head_dim = (int)s.head_dim;
-    if constexpr (HEAD_DIM != 0) {
-        const dim3 grid((unsigned)((a.prompt + AS_PREFILL_QUERIES - 1) / AS_PREFILL_QUERIES), (unsigned)a.heads,
-                        (unsigned)s.batch);
-        return as_issue_kernel<as_prefill_kernel<HEAD_DIM>>(how, grid, AS_PREFILL_THREADS,
-                                                            as_prefill_shared_bytes<HEAD_DIM>(), e, a);
-    } else {
-        const dim3 grid((unsigned)(s.batch * s.context), (unsigned)((s.heads + WARPS - 1) / WARPS));
-        return as_issue_kernel<as_prefill_simple_kernel<T>>(how, grid, AS_PREFILL_THREADS, 0, e, a);
-    }
+    a.capacity = s->context;
+    a.prompt = (int)s->context, a.heads = (int)s->heads, a.kv_heads = (int)s->kv_heads, a.head_dim = (int)s->head_dim;
+    return a;
+}
+template <typename T> static as_status prefill_simple(const as_call *call, as_error *e) {
+    const as_attention_shape s = as_attention_shape_of(call->params);
+    const as_issue how = {as_cuda_stream(call->stream), false, false};
+    return as_prefill_issue_simple(prefill_of<T>(call, &s), s.batch, how, e);
+}
+template <int HEAD_DIM> static as_status prefill(const as_call *call, as_error *e) {
+    const as_attention_shape s = as_attention_shape_of(call->params);
+    const as_issue how = {as_cuda_stream(call->stream), false, false};
+    const as_prefill<as_bf16> a = prefill_of<as_bf16>(call, &s);
+    if (strcmp(as_params_text(call->params, "config"), "q64") == 0)
+        return as_prefill_issue<HEAD_DIM, 4>(a, s.batch, how, e);
+    return as_prefill_issue<HEAD_DIM, AS_PREFILL_WARPS>(a, s.batch, how, e);
 }
 
 as_status as_attention_simple_prepare_cuda(const as_call *call, void **state, as_error *e) {
@@ -130,8 +134,8 @@ void as_attention_simple_finish_cuda(void *state) { finish(state); }
 as_status as_attention_simple_cuda(const as_call *call, as_error *e) {
     const as_attention_shape s = as_attention_shape_of(call->params);
     if (s.type == AS_F32)
-        return s.prefill ? prefill<float, 0>(call, e) : decode<float, 0>(call, e);
-    return s.prefill ? prefill<as_bf16, 0>(call, e) : decode<as_bf16, 0>(call, e);
+        return s.prefill ? prefill_simple<float>(call, e) : decode<float, 0>(call, e);
+    return s.prefill ? prefill_simple<as_bf16>(call, e) : decode<as_bf16, 0>(call, e);
 }
 
 as_status as_attention_tensor_prepare_cuda(const as_call *call, void **state, as_error *e) {
@@ -143,6 +147,6 @@ void as_attention_tensor_finish_cuda(void *state) { finish(state); }
 as_status as_attention_tensor_cuda(const as_call *call, as_error *e) {
     const as_attention_shape s = as_attention_shape_of(call->params);
     if (s.head_dim == 64)
-        return s.prefill ? prefill<as_bf16, 64>(call, e) : decode<as_bf16, 64>(call, e);
-    return s.prefill ? prefill<as_bf16, 128>(call, e) : decode<as_bf16, 128>(call, e);
+        return s.prefill ? prefill<64>(call, e) : decode<as_bf16, 64>(call, e);
+    return s.prefill ? prefill<128>(call, e) : decode<as_bf16, 128>(call, e);
 }

@@ -45,7 +45,8 @@ AS_ATTENTION_CPU(AS_PROTOTYPE_CPU)
 AS_ATTENTION_CUDA_STATE(AS_PROTOTYPE_CUDA_STATE)
 
 /* AS_EUSAGE where the variant has no kernel for the shape. */
-as_status as_attention_check_cuda(const char *variant, const as_attention_shape *s, as_error *e) AS_MUST_CHECK;
+as_status as_attention_check_cuda(const char *variant, const char *config, const as_attention_shape *s,
+                                  as_error *e) AS_MUST_CHECK;
 
 #ifdef __cplusplus
 }

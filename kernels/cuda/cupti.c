@@ -1,6 +1,6 @@
-/* The few entry points of CUPTI's activity interface that we use, found by dlsym. Types and numbers are declared here from
- * the public interface (docs.nvidia.com/cupti), so that no header is needed to build: of a kernel's record only the part
- * that has been the same since version 4 of that record. */
+/* The few entry points of CUPTI's activity interface that we use, found by dlsym. Types and numbers are declared here
+ * from the public interface (docs.nvidia.com/cupti), so that no header is needed to build: of a kernel's record only
+ * the part that has been the same since version 4 of that record. */
 #include "cupti.h"
 
 #include "cublas.h"

@@ -1,31 +1,31 @@
-/* Attention of one new token over all earlier ones: for each row of the batch and kv head, `group` query heads share one
- * read of the keys and values.
+/* Attention of one new token over all earlier ones: for each row of the batch and kv head, `group` query heads share
+ * one read of the keys and values.
  *
- * Bytes that cannot be avoided: 2 (n + 1) head_dim elements for each row and kv head. Llama-8b, bf16: 4096 bytes a token
- * and layer; context 512 takes 0.5 us at 4.5 TB/s, 65536 60 us, batch 16 x 8192 119 us. So short contexts cost the
- * latency of a kernel, long ones bandwidth.
+ * Bytes that cannot be avoided: 2 (n + 1) head_dim elements for each row and kv head. Llama-8b, bf16: 4096 bytes a
+ * token and layer; context 512 takes 0.5 us at 4.5 TB/s, 65536 60 us, batch 16 x 8192 119 us. So short contexts cost
+ * the latency of a kernel, long ones bandwidth.
  *
  * The positions are split over blocks, in tiles of 16, so that the whole GPU reads even at batch 1; a block leaves for
  * each head its largest score, its sum and its weighted values, and the block that comes last of those of one kv head
  * joins them (or a kernel of its own does: rung eager). The number of blocks is fixed when the step is captured; the
  * position is read from the device, and blocks whose share is empty leave a sum of 0.
  *
- *   as_attention_tiles   bf16, head_dim 64 and 128, from compute capability 8.0: products by mma.sync. Keys go from memory
- *                        into registers as they lie, 16 bytes a load: within 32 elements thread t of four takes elements
- *                        8 t to 8 t + 7 and calls them columns 2t, 2t + 1, 2t + 8, 2t + 9 of two steps; the queries are
- *                        permuted alike, and a sum knows no order. Scores [head][position] come out as the operand
- *                        that the product with the values wants. Values are [position][element] where the tensor core
- *                        wants pairs of positions: two loads and eight byte permutations make them.
+ *   as_attention_tiles   bf16, head_dim 64 and 128, from compute capability 8.0: products by mma.sync. Keys go from
+ *                        memory into registers as they lie, 16 bytes a load: within 32 elements thread t of four takes
+ *                        elements 8 t to 8 t + 7 and calls them columns 2t, 2t + 1, 2t + 8, 2t + 9 of two steps; the
+ *                        queries are permuted alike, and a sum knows no order. Scores [head][position] come out as the
+ *                        operand that the product with the values wants. Values are [position][element] where the
+ *                        tensor core wants pairs of positions: two loads and eight byte permutations make them.
  *   as_attention_simple  everything else: a warp takes a position at a time. */
 #pragma once
 
 #include "numbers.cuh"
 
 enum {
-    AS_ATTENTION_WARPS = 6,
-    /* of a block; persistent.cu has more */ AS_ATTENTION_TILE = 16,
-    AS_ATTENTION_GROUP = 8,
-    AS_ATTENTION_HEAD_DIM = 128
+    AS_ATTENTION_WARPS = 6,      /* of a block; persistent.cu has more */
+    AS_ATTENTION_TILE = 16,      /* positions */
+    AS_ATTENTION_GROUP = 8,      /* most query heads of a kv head */
+    AS_ATTENTION_HEAD_DIM = 128, /* most elements of a head */
 };
 
 template <typename T> struct as_attention {
@@ -115,7 +115,8 @@ static inline size_t as_attention_shared_bytes(int head_dim, int splits, int war
     return own > join ? own : join;
 }
 
-/* As many splits of `count` positions as fill `slots` blocks of `warps` warps, each with a tile for every warp at least. */
+/* As many splits of `count` positions as fill `slots` blocks of `warps` warps, each with a tile for every warp at
+ * least. */
 static inline int as_attention_splits(int64_t items, int64_t count, int64_t slots, int warps) {
     const int64_t share = (int64_t)AS_ATTENTION_TILE * warps, most = (count + share - 1) / share;
     const int64_t splits = slots / items < most ? slots / items : most;

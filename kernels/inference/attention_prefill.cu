@@ -1,4 +1,4 @@
-/* Launches of attention_prefill.cuh. */
+/* Attention of a prefill within the decoder: attention_prefill.cuh. */
 #include "attention_prefill.cuh"
 
 #include "decoder.cuh"
@@ -14,26 +14,14 @@ template <typename T> static as_prefill<T> describe(const as_decoder *d, int lay
     return a;
 }
 
-template <int HEAD_DIM> static as_status issue_tiles(const as_decoder *d, int layer, const as_issue *how, as_error *e) {
-    const as_prefill<as_bf16> a = describe<as_bf16>(d, layer);
-    const dim3 grid((unsigned)((a.prompt + AS_PREFILL_QUERIES - 1) / AS_PREFILL_QUERIES), (unsigned)a.heads,
-                    (unsigned)d->step.batch);
-    return as_issue_kernel<as_prefill_kernel<HEAD_DIM>>(*how, grid, AS_PREFILL_THREADS,
-                                                        as_prefill_shared_bytes<HEAD_DIM>(), e, a);
-}
-
-template <typename T> static as_status issue_simple(const as_decoder *d, int layer, const as_issue *how, as_error *e) {
-    enum { WARPS = AS_PREFILL_THREADS / 32 };
-    const dim3 grid((unsigned)d->tokens, (unsigned)((d->m->heads + WARPS - 1) / WARPS));
-    return as_issue_kernel<as_prefill_simple_kernel<T>>(*how, grid, AS_PREFILL_THREADS, 0, e, describe<T>(d, layer));
-}
-
 as_status as_decoder_issue_prefill_attention(as_decoder *d, int layer, const as_issue *how, as_error *e) {
+    const int64_t batch = d->step.batch;
     if (d->step.type == AS_F32)
-        return issue_simple<float>(d, layer, how, e);
+        return as_prefill_issue_simple(describe<float>(d, layer), batch, *how, e);
+    const as_prefill<as_bf16> a = describe<as_bf16>(d, layer);
     if (d->m->head_dim == 128 && d->tensor_cores)
-        return issue_tiles<128>(d, layer, how, e);
+        return as_prefill_issue<128, AS_PREFILL_WARPS>(a, batch, *how, e);
     if (d->m->head_dim == 64 && d->tensor_cores)
-        return issue_tiles<64>(d, layer, how, e);
-    return issue_simple<as_bf16>(d, layer, how, e);
+        return as_prefill_issue<64, AS_PREFILL_WARPS>(a, batch, *how, e);
+    return as_prefill_issue_simple(a, batch, *how, e);
 }

@@ -1,10 +1,10 @@
 /* Causal attention of many tokens over themselves, without the matrix of scores in memory (Dao et al., FlashAttention,
  * 2022, and FlashAttention-2, 2023: the idea; the code is ours).
  *
- * Work: 2 heads head_dim T (T + 1) operations for T tokens; bytes: queries, keys, values and output once, which only short
- * prompts notice: 512 tokens of llama-8b are 4.3 GFLOP a layer, 7 us at 600 TFLOP/s. mma.sync reaches 0.62 of Hopper's
- * matrix rate, and softmax takes its share of issue slots: predicted 300 to 350 TFLOP/s for 32 heads x 128 at 16384, as
- * FlashAttention-2 does there (336); what is beyond needs wgmma.
+ * Work: 2 heads head_dim T (T + 1) operations for T tokens; bytes: queries, keys, values and output once, which only
+ * short prompts notice: 512 tokens of llama-8b are 4.3 GFLOP a layer, 7 us at 600 TFLOP/s. mma.sync reaches 0.62 of
+ * Hopper's matrix rate, and softmax takes its share of issue slots: predicted 300 to 350 TFLOP/s for 32 heads x 128 at
+ * 16384, as FlashAttention-2 does there (336); what is beyond needs wgmma.
  *
  *   as_prefill_kernel   bf16, head_dim 64 and 128, from compute capability 8.0: 128 queries a block, 16 a warp, kept in
  *                       registers with their sums; keys and values pass through shared memory in tiles of 64, the next
@@ -14,9 +14,14 @@
  *   as_prefill_simple_kernel  everything else: a warp a query, a position at a time. */
 #pragma once
 
+#include "issue.cuh"
 #include "numbers.cuh"
 
-enum { AS_PREFILL_QUERIES = 128, AS_PREFILL_KEYS = 64, AS_PREFILL_THREADS = 256 };
+enum {
+    AS_PREFILL_KEYS = 64,
+    AS_PREFILL_WARPS = 8, /* of as_prefill_kernel, 16 queries each; 4 are another way (suite attention, axis config) */
+    AS_PREFILL_SIMPLE_THREADS = 256,
+};
 
 template <typename T> struct as_prefill {
     const T *queries;       /* [batch][prompt][heads][head_dim], rotated */
@@ -32,7 +37,7 @@ template <int HEAD_DIM> static constexpr size_t as_prefill_shared_bytes() {
 
 #if __CUDA_ARCH__ >= 800
 
-template <int HEAD_DIM> struct as_prefill_block {
+template <int HEAD_DIM, int WARPS> struct as_prefill_block {
     static constexpr int steps = HEAD_DIM / 16, pieces = HEAD_DIM / 8, row_bytes = HEAD_DIM * 2;
     static constexpr int tile_bytes = AS_PREFILL_KEYS * row_bytes, columns = AS_PREFILL_KEYS / 8;
     const as_prefill<as_bf16> &a;
@@ -65,11 +70,12 @@ template <int HEAD_DIM> struct as_prefill_block {
         for (int n = 0; n < HEAD_DIM / 8; n++)
             sum[n][0] = sum[n][1] = sum[n][2] = sum[n][3] = 0;
     }
-    /* Tile `tile` of keys or values into slot 0 to 3; positions past the prompt arrive as zeros. One group of copies. */
+    /* Tile `tile` of keys or values into slot 0 to 3; positions past the prompt arrive as zeros. One group of copies.
+     * */
     __device__ __forceinline__ void copy(const as_bf16 *from, int tile, int tiles, int slot) const {
         if (tile < tiles)
 #pragma unroll
-            for (int i = 0; i < AS_PREFILL_KEYS * pieces; i += AS_PREFILL_THREADS) {
+            for (int i = 0; i < AS_PREFILL_KEYS * pieces; i += 32 * WARPS) {
                 const int piece = (i + (int)threadIdx.x) % pieces, row = (i + (int)threadIdx.x) / pieces;
                 const int position = tile * AS_PREFILL_KEYS + row;
                 as_copy16(shared + slot * tile_bytes + row * row_bytes + ((piece ^ (row & 7)) << 4),
@@ -163,17 +169,17 @@ template <int HEAD_DIM> struct as_prefill_block {
 
 #endif
 
-/* Grid: blocks of queries, heads, batch. */
-template <int HEAD_DIM>
-static __global__ void __launch_bounds__(AS_PREFILL_THREADS, 1)
+/* Grid: blocks of 16 WARPS queries, heads, batch. */
+template <int HEAD_DIM, int WARPS>
+static __global__ void __launch_bounds__(32 * WARPS, 8 / WARPS)
     as_prefill_kernel(const __grid_constant__ as_prefill<as_bf16> a) {
 #if __CUDA_ARCH__ >= 800
     as_let_successor_start();
     as_wait_for_predecessor();
-    const int first = (int)(gridDim.x - 1 - blockIdx.x) * AS_PREFILL_QUERIES;
-    const int end = min(first + AS_PREFILL_QUERIES, a.prompt), tiles = (end + AS_PREFILL_KEYS - 1) / AS_PREFILL_KEYS;
+    const int first = (int)(gridDim.x - 1 - blockIdx.x) * 16 * WARPS;
+    const int end = min(first + 16 * WARPS, a.prompt), tiles = (end + AS_PREFILL_KEYS - 1) / AS_PREFILL_KEYS;
     const float scale = 1.44269504f * rsqrtf((float)HEAD_DIM);
-    as_prefill_block<HEAD_DIM> b(a, first, (int)blockIdx.y, (int)blockIdx.z);
+    as_prefill_block<HEAD_DIM, WARPS> b(a, first, (int)blockIdx.y, (int)blockIdx.z);
     b.copy(b.keys, 0, tiles, 0);
     b.copy(b.values, 0, tiles, 2);
 #pragma unroll 1
@@ -193,14 +199,22 @@ static __global__ void __launch_bounds__(AS_PREFILL_THREADS, 1)
 #endif
 }
 
+template <int HEAD_DIM, int WARPS>
+static as_status as_prefill_issue(const as_prefill<as_bf16> &a, int64_t batch, const as_issue &how, as_error *e) {
+    const dim3 grid((unsigned)((a.prompt + 16 * WARPS - 1) / (16 * WARPS)), (unsigned)a.heads, (unsigned)batch);
+    return as_issue_kernel<as_prefill_kernel<HEAD_DIM, WARPS>>(how, grid, 32 * WARPS,
+                                                               as_prefill_shared_bytes<HEAD_DIM>(), e, a);
+}
+
 /* Grid: tokens of all rows, heads in groups of the block's warps. */
 template <typename T>
-static __global__ void __launch_bounds__(AS_PREFILL_THREADS)
+static __global__ void __launch_bounds__(AS_PREFILL_SIMPLE_THREADS)
     as_prefill_simple_kernel(const __grid_constant__ as_prefill<T> a) {
     enum { MOST = 4 }; /* elements of a head a thread has: head_dim up to 128 */
     as_let_successor_start();
     as_wait_for_predecessor();
-    const int head = (int)blockIdx.y * (AS_PREFILL_THREADS / 32) + (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const int head = (int)blockIdx.y * (AS_PREFILL_SIMPLE_THREADS / 32) + (int)threadIdx.x / 32,
+              lane = (int)threadIdx.x % 32;
     const int t = (int)blockIdx.x % a.prompt;
     if (head >= a.heads)
         return;
@@ -231,4 +245,11 @@ static __global__ void __launch_bounds__(AS_PREFILL_THREADS)
     for (int k = 0; k < MOST; k++)
         if (lane + 32 * k < a.head_dim)
             as_number<T>::store(a.out + row * a.head_dim + lane + 32 * k, sum[k] / total);
+}
+
+template <typename T>
+static as_status as_prefill_issue_simple(const as_prefill<T> &a, int64_t batch, const as_issue &how, as_error *e) {
+    enum { WARPS = AS_PREFILL_SIMPLE_THREADS / 32 };
+    const dim3 grid((unsigned)(batch * a.prompt), (unsigned)((a.heads + WARPS - 1) / WARPS));
+    return as_issue_kernel<as_prefill_simple_kernel<T>>(how, grid, AS_PREFILL_SIMPLE_THREADS, 0, e, a);
 }

@@ -1,6 +1,6 @@
 /* What the rungs share: a pass of some tokens of each row through the model, the workspace between its kernels, the
- * order of its operations. A decode step is a pass of one token a row, a prefill one of the whole prompt; a generation has
- * one of each on one cache. */
+ * order of its operations. A decode step is a pass of one token a row, a prefill one of the whole prompt; a generation
+ * has one of each on one cache. */
 #pragma once
 
 #include "../cuda/cublaslt.h"

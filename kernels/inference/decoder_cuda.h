@@ -1,20 +1,20 @@
-/* The decoder's rungs on a CUDA device. Each is a whole operation as decoder.h states it; a rung keeps what the one before
- * it brought, unless its summary says otherwise.
+/* The decoder's rungs on a CUDA device. Each is a whole operation as decoder.h states it; a rung keeps what the one
+ * before it brought, unless its summary says otherwise.
  *
- *   eager_naive  a kernel for each operation, written as the formula reads; the host waits after each layer's, brings the
- *                tokens from pageable memory and takes the logits back to it, where the next token is chosen.
+ *   eager_naive  a kernel for each operation, written as the formula reads; the host waits after each layer's, brings
+ *                the tokens from pageable memory and takes the logits back to it, where the next token is chosen.
  *   eager        tuned kernels, launched one by one: products by gemv.cuh (one token) or cuBLASLt, attention split over
  *                the whole GPU. Predicted: bound by launches, some 10 kernels a layer at 3.4 us: llama-8b 8 ms a token,
  *                llama-1b 4.
  *   graph        the same kernels in one graph; the device walks them in under a microsecond each. Predicted: llama-8b
  *                4.4 ms, llama-1b 1.0.
  *   fused        five kernels a layer in place of ten (norm + QKV + rotary + cache, attention with its joining, output
- *                projection + sum, norm + gate + up + SiLU, down + sum), each started while the one before it ends and its
- *                first weights brought to L2 meanwhile, in a graph. From 2 to 16 rows in bf16 skinny.cuh in place of
- *                cuBLASLt, with the norms apart. Predicted: llama-8b 3.75 ms, llama-1b 0.70.
- *   persistent   the step as one cooperative launch: the products' and attention's blocks are those of fused, 5 barriers
- *                of the whole GPU a layer in place of launches. Batch 1. Predicted: a barrier costs 1.0 to 1.5 us, as a
- *                dependent launch does: within 5% of fused, ahead for the small presets.
+ *                projection + sum, norm + gate + up + SiLU, down + sum), each started while the one before it ends and
+ *                its first weights brought to L2 meanwhile, in a graph. From 2 to 16 rows in bf16 skinny.cuh in place
+ *                of cuBLASLt, with the norms apart. Predicted: llama-8b 3.75 ms, llama-1b 0.70.
+ *   persistent   the step as one cooperative launch: the products' and attention's blocks are those of fused, 5
+ *                barriers of the whole GPU a layer in place of launches. Batch 1. Predicted: a barrier costs 1.0 to 1.5
+ *                us, as a dependent launch does: within 5% of fused, ahead for the small presets.
  *
  * Prefill: products by cuBLASLt from eager on (the summary says so), attention by attention_prefill.cuh. */
 #pragma once

@@ -1,8 +1,8 @@
 /* Rung eager_naive: a kernel for each operation, as its formula reads. Activations are float.
  *
- * The product gives a thread a whole row: neighbouring threads read weights `columns` elements apart, so of each 32-byte
- * sector that comes from L2 one element is used at a time. Predicted: a tenth of the bandwidth at best, 40 to 80 ms a
- * token for llama-8b. */
+ * The product gives a thread a whole row: neighbouring threads read weights `columns` elements apart, so of each
+ * 32-byte sector that comes from L2 one element is used at a time. Predicted: a tenth of the bandwidth at best, 40 to
+ * 80 ms a token for llama-8b. */
 #include "decoder.cuh"
 
 enum { THREADS = 128 };

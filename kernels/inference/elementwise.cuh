@@ -1,7 +1,7 @@
 /* Between the products, one kernel an operation: what the rungs eager and graph launch, and every rung for many tokens.
  * `tokens` counts rows of activations: batch * prompt. Each reads and writes its activations once: at batch 1 a few
- * hundred kilobytes a layer at most, so that starting the kernel is all of its cost; for 512 tokens of llama-8b the gate
- * and up of a layer are 29 MB in bf16, 13 us at the limit. */
+ * hundred kilobytes a layer at most, so that starting the kernel is all of its cost; for 512 tokens of llama-8b the
+ * gate and up of a layer are 29 MB in bf16, 13 us at the limit. */
 #pragma once
 
 #include "epilogue.cuh"

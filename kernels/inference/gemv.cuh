@@ -1,17 +1,18 @@
 /* y = W x for one token: the kernel that a decode step of batch 1 spends nine tenths of its time in.
  *
- * Bytes that cannot be avoided: rows * columns elements of W, once. At 4.5 TB/s (H200, read): llama-8b bf16 has QKV 50 MB
- * 11.2 us, o 34 MB 7.5 us, gate and up 235 MB 52 us, down 117 MB 26 us, head 1.05 GB 233 us; llama-1b 12.6 MB 2.8 us,
- * 8.4 MB 1.9 us, 67 MB 15 us, 34 MB 7.5 us, 525 MB 117 us. Arithmetic is a twentieth of what the multiprocessors can do.
+ * Bytes that cannot be avoided: rows * columns elements of W, once. At 4.5 TB/s (H200, read): llama-8b bf16 has QKV 50
+ * MB 11.2 us, o 34 MB 7.5 us, gate and up 235 MB 52 us, down 117 MB 26 us, head 1.05 GB 233 us; llama-1b 12.6 MB 2.8
+ * us, 8.4 MB 1.9 us, 67 MB 15 us, 34 MB 7.5 us, 525 MB 117 us. Arithmetic is a twentieth of what the multiprocessors
+ * can do.
  *
  * To keep memory busy 4.5 TB/s * 0.7 us = 3.2 MB must be in flight, 24 KB on each of 132 multiprocessors. A thread has
  * 8 loads of 16 bytes in flight; 512 threads 64 KB.
  *
  * The columns are spread over a group of threads, each with the same few vectors of x for all rows, so x is read from
  * shared memory once for several rows. Rows, in pairs, are spread over blocks and groups so that none has more than one
- * pair more than another; the group's size is chosen so that this costs least (as_gemv_plan). The sums of a group's warps
- * meet in shared memory at the end: two barriers a kernel. In a stream of dependent launches the weights that a block
- * reads first are on their way to L2 before the kernel before has ended. */
+ * pair more than another; the group's size is chosen so that this costs least (as_gemv_plan). The sums of a group's
+ * warps meet in shared memory at the end: two barriers a kernel. In a stream of dependent launches the weights that a
+ * block reads first are on their way to L2 before the kernel before has ended. */
 #pragma once
 
 #include "epilogue.cuh"
@@ -46,8 +47,8 @@ static __device__ __forceinline__ void as_gemv_prefetch(const as_product<T> &a, 
         as_prefetch_l2(a.weights + (int64_t)at * a.columns, (unsigned)row_bytes);
 }
 
-/* This thread's weights of the norm before the product, which no other kernel writes: they may be read before the kernel
- * before this one has ended. Quads of four elements, AS_GEMV_THREADS apart. */
+/* This thread's weights of the norm before the product, which no other kernel writes: they may be read before the
+ * kernel before this one has ended. Quads of four elements, AS_GEMV_THREADS apart. */
 enum { AS_GEMV_QUADS = 4, AS_GEMV_NORMED = 4 * AS_GEMV_QUADS * AS_GEMV_THREADS }; /* columns that may be normalised */
 template <typename T> struct as_gemv_norm {
     struct alignas(4 * sizeof(T)) quad {

@@ -1,9 +1,9 @@
 /* Rung persistent: a whole decode step of one row as one cooperative kernel, a block a slot of the GPU.
  *
  * The blocks do what the kernels of rung fused do, one operation after another; between operations all blocks meet at a
- * counter in L2. What a launch would hide is hidden here by hand: before a block waits, it asks for the first weights of
- * the operation after the barrier. 5 barriers a layer: llama-8b 161, llama-1b 81 a token; predicted 1.0 to 1.5 us each
- * (an atomic to L2 and back, 0.7 us, and the last block's lateness). Bytes and their time are those of fused. */
+ * counter in L2. What a launch would hide is hidden here by hand: before a block waits, it asks for the first weights
+ * of the operation after the barrier. 5 barriers a layer: llama-8b 161, llama-1b 81 a token; predicted 1.0 to 1.5 us
+ * each (an atomic to L2 and back, 0.7 us, and the last block's lateness). Bytes and their time are those of fused. */
 #include "decoder.cuh"
 
 /* The whole model, by base and stride of its tensors. */
@@ -34,7 +34,8 @@ static __device__ __forceinline__ as_product<T> as_persistent_product(const as_p
     return p;
 }
 
-/* Functions of their own: the compiler would keep the addresses of all products at once in registers that it has not. */
+/* Functions of their own: the compiler would keep the addresses of all products at once in registers that it has not.
+ * */
 template <typename T, int EPILOGUE, int NAME>
 static __device__ __noinline__ void as_persistent_multiply(const as_persistent<T> &a, int layer) {
     const as_product<T> p = as_persistent_product(a, (as_product_name)NAME, layer);

@@ -1,6 +1,6 @@
 /* What the decoder's kernels need beyond CUDA C, as thin functions over PTX (PTX ISA 8.x): streaming loads, prefetch to
- * L2, dependent launches, ordered counters, the clock of the whole GPU. Where an architecture lacks one, it does nothing
- * or the plain equivalent; the tensor cores of a warp stand in ../tensor/mma.cuh. */
+ * L2, dependent launches, ordered counters, the clock of the whole GPU. Where an architecture lacks one, it does
+ * nothing or the plain equivalent; the tensor cores of a warp stand in ../tensor/mma.cuh. */
 #pragma once
 
 #include "../tensor/mma.cuh"
@@ -49,8 +49,8 @@ static __device__ __forceinline__ void as_let_successor_start() {
 #endif
 }
 
-/* Adds to a counter of the GPU and returns its old value: what this thread, and before a barrier its block, wrote before
- * is visible to whoever finds the addition done and, after a barrier, to that one's block. */
+/* Adds to a counter of the GPU and returns its old value: what this thread, and before a barrier its block, wrote
+ * before is visible to whoever finds the addition done and, after a barrier, to that one's block. */
 static __device__ __forceinline__ unsigned as_counter_add(unsigned *counter, unsigned amount) {
     __threadfence();
     const unsigned before = atomicAdd(counter, amount);

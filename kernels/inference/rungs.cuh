@@ -30,8 +30,8 @@ as_status as_rung_run(as_rung_state *s, cudaStream_t stream, as_error *e);
 as_status as_rung_choose(as_rung_state *s, const as_decoder *d, cudaStream_t stream, as_error *e);
 /* Ends a capture, also after a failure `so_far` (which it returns): a stream in capture cannot be used. */
 as_status as_rung_end_capture(cudaStream_t stream, as_status so_far, cudaGraphExec_t *out, as_error *e);
-/* What eager_naive does around a pass: tokens from pageable memory; logits to it, waiting for them; the next token of each
- * row, as its choice number `at`. */
+/* What eager_naive does around a pass: tokens from pageable memory; logits to it, waiting for them; the next token of
+ * each row, as its choice number `at`. */
 as_status as_rung_naive_tokens_in(as_rung_state *s, const as_decoder *d, const uint32_t *token, cudaStream_t stream,
                                   as_error *e);
 as_status as_rung_naive_logits_out(as_rung_state *s, const as_decoder *d, cudaStream_t stream, as_error *e);

@@ -1,15 +1,17 @@
 /* The breakdown of one operation on the device.
  *
- *   eager_naive, eager   CUDA events before each kernel. A part is the time to the next event: the kernel and, where the
- *                        host is late, the wait for it.
- *   graph, fused         a graph captured for this pass under CUPTI: when each kernel began and ended. What lies between
- *                        the end of all kernels so far and the beginning of the next is a part of its own, gap/<stage of
- *                        the next>. A kernel that starts before the ones before it have ended only waits until then: its
- *                        part begins at their end. Without CUPTI: event nodes between the kernels of that graph.
- *   persistent           the clock of the whole GPU, read by block 0 after each barrier and by the last block at the end.
+ *   eager_naive, eager   CUDA events before each kernel. A part is the time to the next event: the kernel and, where
+ *                        the host is late, the wait for it.
+ *   graph, fused         a graph captured for this pass under CUPTI: when each kernel began and ended. What lies
+ *                        between the end of all kernels so far and the beginning of the next is a part of its own,
+ *                        gap/<stage of the next>. A kernel that starts before the ones before it have ended only waits
+ *                        until then: its part begins at their end. Without CUPTI: event nodes between the kernels of
+ *                        that graph.
+ *   persistent           the clock of the whole GPU, read by block 0 after each barrier and by the last block at the
+ *                        end.
  *
- * The parts close against the time from an event before the operation to one after it. eager_naive, which the host times,
- * has the host's parts beside: tokens in, logits out, the choice. */
+ * The parts close against the time from an event before the operation to one after it. eager_naive, which the host
+ * times, has the host's parts beside: tokens in, logits out, the choice. */
 #include "rungs_marks.cuh"
 
 #include "../cuda/cupti.h"
@@ -57,8 +59,8 @@ static bool is_ours(const char *name) {
     return false;
 }
 
-/* The mark that kernel `k` belongs to, given the one of the kernel before it (-1: none). A product of the library may be
- * several kernels. -1: the marks do not explain it. */
+/* The mark that kernel `k` belongs to, given the one of the kernel before it (-1: none). A product of the library may
+ * be several kernels. -1: the marks do not explain it. */
 static int mark_of(const as_recorder *r, int before, const as_kernel_time *k) {
     const int next = before + 1;
     const bool ours = is_ours(k->name), library = next < r->n && as_mark_is_library(&r->mark[next]);

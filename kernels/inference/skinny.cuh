@@ -1,14 +1,14 @@
 /* Y = X W^T for 2 to 16 tokens in bf16, from compute capability 8.0: the weights are read once for the whole batch.
  *
  * Bytes as for one token (gemv.cuh), plus the activations, which each block reads for itself: columns * batch elements
- * from L2, a third of the weights' bytes at batch 16 and 46 rows a block. The tensor cores do the sums: for the ordinary
- * cores 16 tokens would be 16 x 1.2 vectors of 8 a clock and multiprocessor, more than they have.
+ * from L2, a third of the weights' bytes at batch 16 and 46 rows a block. The tensor cores do the sums: for the
+ * ordinary cores 16 tokens would be 16 x 1.2 vectors of 8 a clock and multiprocessor, more than they have.
  *
- * Weights go from memory straight into the operands of mma.sync, 16 bytes a load: of 32 columns thread t of four takes 8 t
- * to 8 t + 7 and calls them columns 2t, 2t + 1, 2t + 8, 2t + 9 of two steps; the activations are permuted alike. A tile
- * is 8 pairs of rows: firsts are rows 0 to 7, seconds rows 8 to 15, so that one thread has both of a pair. Each warp has
- * every eighth chunk of 32 columns of all the block's rows, four chunks of activations at a time in registers, and adds
- * into sums of its own in shared memory; they meet at the end.
+ * Weights go from memory straight into the operands of mma.sync, 16 bytes a load: of 32 columns thread t of four takes
+ * 8 t to 8 t + 7 and calls them columns 2t, 2t + 1, 2t + 8, 2t + 9 of two steps; the activations are permuted alike. A
+ * tile is 8 pairs of rows: firsts are rows 0 to 7, seconds rows 8 to 15, so that one thread has both of a pair. Each
+ * warp has every eighth chunk of 32 columns of all the block's rows, four chunks of activations at a time in registers,
+ * and adds into sums of its own in shared memory; they meet at the end.
  *
  * Predicted for llama-8b on an H200: as one token's products at 0.9 of the limit, against cuBLASLt's 0.75 to 0.85. */
 #pragma once

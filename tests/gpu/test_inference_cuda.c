@@ -1,6 +1,6 @@
-/* Attention and the decoder's rungs at ragged shapes: contexts around a tile of 16 and a share of a block, batches on both
- * sides of each kernel's limit, prompts around a tile of 64 and 128, generations. The host's reference is plain loops, so
- * models are small. */
+/* Attention and the decoder's rungs at ragged shapes: contexts around a tile of 16 and a share of a block, batches on
+ * both sides of each kernel's limit, prompts around a tile of 64 and 128, generations. The host's reference is plain
+ * loops, so models are small. */
 #include "cases.h"
 
 static const char *const attention_shapes[] = {"context=1",
@@ -16,6 +16,7 @@ static const char *const attention_shapes[] = {"context=1",
                                                "phase=prefill;context=63;heads=4;kv_heads=2",
                                                "phase=prefill;context=64;heads=4;kv_heads=4;head_dim=64",
                                                "phase=prefill;context=129;heads=4;kv_heads=1;batch=2",
+                                               "phase=prefill;context=200;heads=4;kv_heads=2;config=q64",
                                                "phase=prefill;context=333;heads=2;kv_heads=1;head_dim=64",
                                                "phase=prefill;context=40;heads=6;kv_heads=3;head_dim=16;type=f32",
                                                NULL};

@@ -1,5 +1,5 @@
-/* Times one decode step of rungs fused and persistent under other values of as_decoder_tune. Not a test: it checks nothing;
- * after a change of the values, `assay verify --suite inference` does.
+/* Times one decode step of rungs fused and persistent under other values of as_decoder_tune. Not a test: it checks
+ * nothing; after a change of the values, `assay verify --suite inference` does.
  *
  *   tune_inference_cuda [model [context [batch]]]      default llama-8b 512 1 */
 #include "gpu_test.h"
