@@ -89,6 +89,8 @@ typedef struct as_work {
     bool follows_output;    /* AS_CHECK_REFERENCE: what is right depends on the output itself (as_reference.output) */
     int64_t reference_rows; /* AS_CHECK_REFERENCE: most rows that the host computes, the first and the last among them;
                                0: as many as are cheap */
+    bool reference_by_device; /* AS_CHECK_REFERENCE: far too long for the host; where the suite has a reference on this
+                                 device, that alone, which smaller cases check against the host's */
     double reference_ns;    /* rough time of the host's reference for the planner; 0: by flops */
     int64_t state_bytes;    /* memory that the variant's state takes beside the operands */
 } as_work;

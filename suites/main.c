@@ -13,6 +13,7 @@ static const as_suite *const suites[] = {
     &as_launch_suite,    //
     &as_alloc_suite,     //
     &as_offload_suite,   //
+    &as_attention_suite, //
     &as_inference_suite, //
     &as_synthetic_suite, NULL,
 };

@@ -24,7 +24,7 @@ static const as_variant variants[] = {
 static const as_point points[] = {
     {AS_QUICK, "cpu", "matmul", "n=64,256;threads=all", 1},
     {AS_QUICK, "cpu", "axpy,softmax", "n=262144;threads=all", 1},
-    {AS_QUICK, "cuda", "matmul", "n=64,256,1024;transfers=yes", 1},
+    {AS_QUICK, "cuda", "matmul", "n=256,1024;transfers=yes", 1},
     {AS_QUICK, "cuda", "axpy,softmax", "n=262144;transfers=yes", 1},
     {AS_STANDARD, "cpu", "copy", ELEMENTS ";threads=all", 2},
     {AS_STANDARD, "cpu", "axpy,softmax", "n=1024,16384,4194304,67108864;threads=all", 2},
@@ -34,7 +34,7 @@ static const as_point points[] = {
     {AS_STANDARD, "cuda", "axpy,softmax", ELEMENTS, 2},
     {AS_STANDARD, "cuda", "axpy,softmax", "n=1024,16384,4194304,67108864;transfers=yes", 2},
     {AS_STANDARD, "cuda", "matmul", "n=16,32,64,128,256,512,1024,2048", 2},
-    {AS_STANDARD, "cuda", "matmul", "n=16,32,128,512,2048;transfers=yes", 2},
+    {AS_STANDARD, "cuda", "matmul", "n=16,32,64,128,512,2048;transfers=yes", 2},
     {AS_STANDARD, "cuda", "batched", "n=1,8,32,64,512,4096,32768;transfers=no,yes", 2},
     {.variants = NULL},
 };

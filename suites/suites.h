@@ -17,6 +17,7 @@ extern const as_suite as_memory_suite;
 extern const as_suite as_launch_suite;
 extern const as_suite as_alloc_suite;
 extern const as_suite as_offload_suite;
+extern const as_suite as_attention_suite;
 extern const as_suite as_inference_suite;
 extern const as_suite as_synthetic_suite;
 extern const as_suite as_ceiling_suite;

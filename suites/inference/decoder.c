@@ -1,5 +1,8 @@
 /* Cases of decoders: what the axes may be, operands, work, and a rough time for the planner. */
 #include "../../kernels/inference/decoder.h"
+#ifdef ASSAY_CUDA
+#include "../../kernels/inference/decoder_cuda.h"
+#endif
 #include "../../kernels/ceiling/levels.h"
 #include "../suites.h"
 #include "inference.h"
@@ -49,6 +52,12 @@ static as_status check_size(const as_step *s, as_error *e) {
 }
 
 static as_status check_variant(const as_params *p, const as_variant *v, as_error *e) {
+#ifdef ASSAY_CUDA
+    if (strcmp(v->on, "cuda") == 0) {
+        const as_step s = as_step_of(p);
+        return as_decoder_check_cuda(v->name, &s, e);
+    }
+#endif
     const bool cpu = strcmp(v->on, "cpu") == 0;
     if (cpu && strcmp(v->name, "naive") == 0 && as_params_int(p, "threads") != 1)
         return as_fail(e, AS_EUSAGE, "inference/naive runs on one thread: leave threads at 1");
@@ -67,6 +76,11 @@ static const struct guess {
     {"cpu", "naive", 1, 1.0},
     {"cpu", "simd", 10, 40},
     {"cpu", "openblas", 8, 40},
+    {"cuda", "eager_naive", 200, 500},
+    {"cuda", "eager", 1500, 200000},
+    {"cuda", "graph", 2500, 200000},
+    {"cuda", "fused", 2500, 200000},
+    {"cuda", "persistent", 2500, 200000},
 };
 
 static double predict(const as_params *p, const as_variant *v, const as_work *w) {
@@ -78,7 +92,7 @@ static double predict(const as_params *p, const as_variant *v, const as_work *w)
         return 1e5 + w->bytes_read / 1000 + w->flops / 50000;
     as_levels levels;
     as_error ignored;
-    double threads = (double)as_params_int(p, "threads");
+    double threads = strcmp(v->on, "cpu") == 0 ? (double)as_params_int(p, "threads") : 1;
     if (threads < 1)
         threads = as_levels_read(&levels, &ignored) == AS_OK ? levels.cores : 1;
     return 10000 + fmax(w->bytes_read / g->bytes_per_ns, w->flops / g->flops_per_ns) / threads;
@@ -121,6 +135,14 @@ static void add_facts(const as_step *s, as_work *w) {
     add_fact(w, "peak_bytes", weights + kv + activations, "weights_bytes + kv_bytes + activation_bytes");
 }
 
+static int64_t state_bytes_of(const as_step *s, const as_variant *v) {
+#ifdef ASSAY_CUDA
+    if (strcmp(v->on, "cuda") == 0)
+        return as_decoder_state_bytes_cuda(v->name, s);
+#endif
+    return strcmp(v->on, "cpu") == 0 ? as_decoder_state_bytes_cpu(s) : 0;
+}
+
 static double items_of(const as_step *s) {
     return (double)(s->batch * (s->phase == AS_PHASE_GENERATE ? s->tokens : s->prompt));
 }
@@ -134,8 +156,7 @@ as_status as_decoder_describe(const as_params *p, const as_variant *v, const as_
     AS_TRY(check_variant(p, v, e));
     *w = (as_work){0};
     add_operands(&s, w);
-    if (cpu)
-        w->state_bytes = as_decoder_state_bytes_cpu(&s);
+    w->state_bytes = state_bytes_of(&s, v);
     add_facts(&s, w);
     w->flops = as_step_flops(&s);
     w->bytes_read = as_step_bytes_read(&s);
@@ -153,16 +174,19 @@ as_status as_decoder_describe(const as_params *p, const as_variant *v, const as_
     w->tolerance = s.phase == AS_PHASE_GENERATE ? 0.25 : as_step_tolerance(&s); /* tokens are whole numbers */
     if (w->flops > 3e8)
         w->reference_rows = REFERENCE_ROWS;
+    w->reference_by_device = !cpu && w->flops > 2e9;
     const double rows = w->reference_rows && s.batch > w->reference_rows ? (double)w->reference_rows : (double)s.batch;
-    w->reference_ns = w->flops * rows / (double)s.batch * 0.4; /* 2.5 operations a nanosecond */
+    w->reference_ns = w->reference_by_device
+                          ? 1e8 + w->flops / 1000                    /* as many a nanosecond on the device */
+                          : w->flops * rows / (double)s.batch * 0.4; /* 2.5 operations a nanosecond */
     w->predicted_ns = predict(p, v, w);
     return AS_OK;
 }
 
 /* ---- what would fit ---- */
 
-static double bytes_of(const as_step *s, bool cpu) {
-    const double state = cpu ? (double)as_decoder_state_bytes_cpu(s) : 0;
+static double bytes_of(const as_step *s, const as_variant *v) {
+    const double state = (double)state_bytes_of(s, v);
     return (double)as_model_elements(s->model) * (double)as_dtype_bytes(s->type) + state +
            (s->phase == AS_PHASE_DECODE ? (double)as_step_kv_elements(s) * (double)as_dtype_bytes(s->type) : 0) +
            4.0 * (double)(s->batch * s->model->vocab);
@@ -173,12 +197,12 @@ static int64_t *batch_of(as_step *s) { return &s->batch; }
 static int64_t *length_of(as_step *s) { return s->phase == AS_PHASE_DECODE ? &s->context : &s->prompt; }
 
 /* The largest value of an axis, at most what it is, with which the step fits; 0: none. Memory grows with it. */
-static int64_t largest(as_step s, axis_fn axis, bool cpu, double room) {
+static int64_t largest(as_step s, axis_fn axis, const as_variant *v, double room) {
     int64_t low = 0, high = *axis(&s);
     while (low < high) {
         const int64_t middle = low + (high - low + 1) / 2;
         *axis(&s) = middle;
-        if (bytes_of(&s, cpu) <= room)
+        if (bytes_of(&s, v) <= room)
             low = middle;
         else
             high = middle - 1;
@@ -188,9 +212,8 @@ static int64_t largest(as_step s, axis_fn axis, bool cpu, double room) {
 
 void as_decoder_largest(const as_params *p, const as_variant *v, const as_device *d, double room, char text[160]) {
     (void)d;
-    const bool cpu = strcmp(v->on, "cpu") == 0;
     const as_step s = as_step_of(p);
-    const long long batch = largest(s, batch_of, cpu, room), length = largest(s, length_of, cpu, room);
+    const long long batch = largest(s, batch_of, v, room), length = largest(s, length_of, v, room);
     const char *axis = s.phase == AS_PHASE_DECODE ? "context" : "prompt";
     if (batch > 0 && length > 0)
         snprintf(text, 160, "the largest that fits is batch:%lld, or %s:%lld with this batch", batch, axis, length);

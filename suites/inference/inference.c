@@ -2,6 +2,9 @@
  * own file beside this one. docs/inference.md is its reference. */
 #include "inference.h"
 #include "../../kernels/inference/decoder.h"
+#ifdef ASSAY_CUDA
+#include "../../kernels/inference/decoder_cuda.h"
+#endif
 #include "../suites.h"
 
 #include <string.h>
@@ -20,6 +23,9 @@ static const as_axis axes[] = {
 
 static const as_variant variants[] = {
     AS_INFERENCE_CPU_BREAKDOWN(AS_ROW_CPU_BREAKDOWN) //
+#ifdef ASSAY_CUDA
+    AS_INFERENCE_CUDA_BREAKDOWN(AS_ROW_CUDA_BREAKDOWN) //
+#endif
     {.name = NULL},
 };
 
@@ -44,6 +50,23 @@ static const as_point points[] = {
     {AS_STANDARD, "cpu", "simd", "model=llama-1b;context=4096;threads=all", 3},
     {AS_PUBLISH, "cpu", "naive", "model=llama-15m;type=f32", 4},
     {AS_PUBLISH, "cpu", "simd", "model=tiny;phase=prefill;prompt=1,511;batch=3", 4},
+    {AS_QUICK, "cuda", "*", "model=llama-1b", 0},
+    {AS_QUICK, "cuda", "fused,persistent", "model=llama-8b", 0},
+    {AS_QUICK, "cuda", "fused", "model=llama-8b;phase=prefill;prompt=512", 1},
+    {AS_STANDARD, "cuda", "eager,graph", "model=llama-8b", 2},
+    {AS_STANDARD, "cuda", "eager,graph,fused", "model=llama-1b;phase=prefill;prompt=512", 2},
+    {AS_STANDARD, "cuda", "fused,persistent", "model=llama-1b;phase=generate;prompt=128;tokens=32", 2},
+    {AS_STANDARD, "cuda", "graph,fused", "model=llama-1b;batch=2,4,8,16,32,64;context=2048", 2},
+    {AS_STANDARD, "cuda", "*", "model=tiny;phase=generate;type=f32", 2},
+    {AS_STANDARD, "cuda", "*", "model=tiny;context=128;type=f32,bf16", 2},
+    {AS_STANDARD, "cuda", "*", "model=llama-15m;type=f32,bf16", 2},
+    {AS_STANDARD, "cuda", "eager_naive", "model=llama-8b", 3},
+    {AS_STANDARD, "cuda", "eager,graph,fused", "model=llama-8b;batch=4,16,64;context=2048", 2},
+    {AS_STANDARD, "cuda", "fused,persistent", "model=llama-8b;context=0,8192,65536", 2},
+    {AS_STANDARD, "cuda", "fused", "model=llama-8b;phase=prefill;prompt=1,16,128,2048", 2},
+    {AS_STANDARD, "cuda", "fused", "model=llama-8b;phase=generate;prompt=512;tokens=64", 3},
+    {AS_PUBLISH, "cuda", "eager_naive,eager,graph,fused", "model=tiny;phase=prefill;prompt=1,511;batch=3", 4},
+    {AS_PUBLISH, "cuda", "eager_naive,eager,graph,fused", "model=llama-15m;batch=17;context=1023", 4},
     {.variants = NULL},
 };
 
@@ -84,5 +107,9 @@ const as_suite as_inference_suite = {
     .points = points,
     .describe = describe,
     .reference = as_decoder_reference,
+#ifdef ASSAY_CUDA
+    .device_reference_on = "cuda",
+    .device_reference = as_decoder_reference_cuda,
+#endif
     .largest = as_decoder_largest,
 };
