@@ -91,8 +91,8 @@ typedef struct as_work {
                                0: as many as are cheap */
     bool reference_by_device; /* AS_CHECK_REFERENCE: far too long for the host; where the suite has a reference on this
                                  device, that alone, which smaller cases check against the host's */
-    double reference_ns;    /* rough time of the host's reference for the planner; 0: by flops */
-    int64_t state_bytes;    /* memory that the variant's state takes beside the operands */
+    double reference_ns;      /* rough time of the host's reference for the planner; 0: by flops */
+    int64_t state_bytes;      /* memory that the variant's state takes beside the operands */
 } as_work;
 
 /* ---- one call of a variant ---- */

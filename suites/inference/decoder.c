@@ -73,14 +73,10 @@ static const struct guess {
     const char *on, *variant;
     double bytes_per_ns, flops_per_ns;
 } guesses[] = {
-    {"cpu", "naive", 1, 1.0},
-    {"cpu", "simd", 10, 40},
-    {"cpu", "openblas", 8, 40},
-    {"cuda", "eager_naive", 200, 500},
-    {"cuda", "eager", 1500, 200000},
-    {"cuda", "graph", 2500, 200000},
-    {"cuda", "fused", 2500, 200000},
-    {"cuda", "persistent", 2500, 200000},
+    {"cpu", "naive", 1, 1.0},        {"cpu", "simd", 10, 40},
+    {"cpu", "openblas", 8, 40},      {"cuda", "eager_naive", 200, 500},
+    {"cuda", "eager", 1500, 200000}, {"cuda", "graph", 2500, 200000},
+    {"cuda", "fused", 2500, 200000}, {"cuda", "persistent", 2500, 200000},
 };
 
 static double predict(const as_params *p, const as_variant *v, const as_work *w) {
