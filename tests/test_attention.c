@@ -1,5 +1,5 @@
 /* Attention on the host: the naive variant agrees with the float64 reference; a fault of one entry does not; formulas. */
-#include "kernels/attention/attention.h"
+#include "host_case.h"
 #include "suites/suites.h"
 
 #include <math.h>
@@ -11,70 +11,8 @@
 
 #include <cmocka.h>
 
-enum { SEED = 5, OPERANDS = 4 };
-static const as_device cpu = {.driver = &as_cpu_driver, .name = "cpu"};
-
-typedef struct bench {
-    as_params params;
-    as_work work;
-    void *operand[OPERANDS];
-} bench;
-
-static void set_up(bench *b, const char *axes) {
-    as_error e = {0};
-    char text[128], *save = NULL;
-    assert_int_equal(as_params_init(&b->params, as_attention_suite.axes, as_attention_suite.n_axes, &e), AS_OK);
-    snprintf(text, sizeof text, "%s", axes);
-    for (char *one = strtok_r(text, ";", &save); one; one = strtok_r(NULL, ";", &save)) {
-        char *value = strchr(one, '=');
-        *value++ = '\0';
-        assert_int_equal(as_params_set(&b->params, one, value, &e), AS_OK);
-    }
-    assert_int_equal(as_attention_suite.describe(&b->params, as_attention_suite.variants, &cpu, &b->work, &e), AS_OK);
-    for (int i = 0; i < OPERANDS; i++) {
-        const as_operand *o = &b->work.operand[i];
-        b->operand[i] = malloc((size_t)o->count * as_dtype_bytes(o->type));
-        assert_non_null(b->operand[i]);
-        if (o->role == AS_IN)
-            as_rng_fill(b->operand[i], o->type, o->dist, 0, (uint64_t)o->count, SEED, o->key);
-    }
-}
-
-static void tear_down(bench *b) {
-    for (int i = 0; i < OPERANDS; i++)
-        free(b->operand[i]);
-}
-
-/* The naive variant's largest error over its bound, with the inputs that the reference sees in `seen`. */
-static double worst_of(const bench *b, const void *const *seen) {
-    const int64_t n = b->work.rows * b->work.columns;
-    double *expected = malloc((size_t)n * sizeof *expected), *scale = malloc((size_t)n * sizeof *scale), worst = 0;
-    int64_t *rows = malloc((size_t)b->work.rows * sizeof *rows);
-    as_error e = {0};
-    assert_true(expected && scale && rows);
-    for (int64_t i = 0; i < b->work.rows; i++)
-        rows[i] = i;
-    const as_call call = {.params = &b->params, .operand = b->operand};
-    assert_int_equal(as_attention_naive_cpu(&call, &e), AS_OK);
-    const as_reference r = {.params = &b->params,
-                            .work = &b->work,
-                            .input = seen,
-                            .rows = rows,
-                            .n_rows = b->work.rows,
-                            .expected = expected,
-                            .scale = scale};
-    assert_int_equal(as_attention_reference(&r, &e), AS_OK);
-    for (int64_t i = 0; i < n; i++) {
-        const double got = b->work.operand[3].type == AS_F32
-                               ? (double)((const float *)b->operand[3])[i]
-                               : (double)as_bf16_to_f32(((const uint16_t *)b->operand[3])[i]);
-        const double error = fabs(got - expected[i]) / (b->work.tolerance * scale[i]);
-        worst = error <= worst ? worst : error; /* NaN counts */
-    }
-    free(expected);
-    free(scale);
-    free(rows);
-    return worst;
+static void begin(host_case *t, const char *axes) {
+    host_begin(t, &as_attention_suite, host_variant(&as_attention_suite, "naive"), axes, team_of_one);
 }
 
 static void naive_matches_the_reference(void **state) {
@@ -84,42 +22,38 @@ static void naive_matches_the_reference(void **state) {
         "phase=prefill;context=20;heads=2;kv_heads=2;head_dim=64;type=f32"};
     (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        bench b = {0};
-        set_up(&b, shapes[i]);
-        const double worst = worst_of(&b, (const void *const *)b.operand);
+        host_case t;
+        begin(&t, shapes[i]);
+        host_run(&t);
+        const double worst = host_worst(&t);
         if (!(worst <= 1))
             fail_msg("%s: %.3g of the tolerance", shapes[i], worst);
-        tear_down(&b);
+        host_end(&t);
     }
 }
 
 /* One value of 100 entries differs: in every output of its column. */
 static void one_wrong_entry_is_seen(void **state) {
-    bench b = {0};
+    host_case t;
     (void)state;
-    set_up(&b, "context=100;heads=2;kv_heads=1;head_dim=32");
-    const size_t bytes = (size_t)b.work.operand[2].count * sizeof(uint16_t);
-    uint16_t *other = malloc(bytes);
-    assert_non_null(other);
-    memcpy(other, b.operand[2], bytes);
+    begin(&t, "context=100;heads=2;kv_heads=1;head_dim=32");
+    host_run(&t);
+    assert_true(host_worst(&t) <= 1);
+    uint16_t *values = t.operand[2];
     for (int i = 0; i < 32; i++)
-        other[50 * 32 + i] = other[51 * 32 + i];
-    const void *const seen[OPERANDS] = {b.operand[0], b.operand[1], other};
-    assert_true(worst_of(&b, seen) > 1);
-    free(other);
-    tear_down(&b);
+        values[50 * 32 + i] = values[51 * 32 + i];
+    assert_true(host_worst(&t) > 1);
+    host_end(&t);
 }
 
 static void formulas_hold(void **state) {
-    bench b = {0};
     (void)state;
-    set_up(&b, "phase=prefill;context=10;heads=4;kv_heads=2;head_dim=16;batch=3");
-    assert_true(b.work.flops == 2.0 * 3 * 4 * 16 * 10 * 11);
-    assert_true(b.work.bytes_read == 2.0 * 3 * 10 * 16 * (4 + 2 * 2) && b.work.bytes_written == 2.0 * 3 * 10 * 16 * 4);
-    tear_down(&b);
-    set_up(&b, "context=10;heads=4;kv_heads=2;head_dim=16;batch=3");
-    assert_true(b.work.flops == 4.0 * 3 * 4 * 16 * 10);
-    tear_down(&b);
+    as_work w =
+        host_work(&as_attention_suite, "naive", "phase=prefill;context=10;heads=4;kv_heads=2;head_dim=16;batch=3");
+    assert_true(w.flops == 2.0 * 3 * 4 * 16 * 10 * 11);
+    assert_true(w.bytes_read == 2.0 * 3 * 10 * 16 * (4 + 2 * 2) && w.bytes_written == 2.0 * 3 * 10 * 16 * 4);
+    w = host_work(&as_attention_suite, "naive", "context=10;heads=4;kv_heads=2;head_dim=16;batch=3");
+    assert_true(w.flops == 4.0 * 3 * 4 * 16 * 10);
 }
 
 int main(void) {
@@ -128,5 +62,5 @@ int main(void) {
         cmocka_unit_test(one_wrong_entry_is_seen),
         cmocka_unit_test(formulas_hold),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, host_open, host_close);
 }

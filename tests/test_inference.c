@@ -1,9 +1,9 @@
 /* The decoder on the host: every rung against the float64 reference on ragged shapes, the cache against recomputation,
  * rows against one another, layers against layers, broken kernels, and the breakdown's sums. */
+#include "host_case.h"
 #include "kernels/inference/decoder_cpu.h"
 #include "kernels/isa.h"
 #include "parts.h"
-#include "place.h"
 #include "suites/suites.h"
 
 #include <jansson.h>
@@ -16,142 +16,24 @@
 
 #include <cmocka.h>
 
-enum { SEED = 42, TEAM = 3 };
-
-static as_device cpu = {.driver = &as_cpu_driver, .name = "cpu", .last_level_cache_bytes = 32 << 20};
-static as_team *team_of_one, *team_of_three;
-
-/* Three members even where there are fewer CPUs: they then share one. */
-static int make_teams(void **state) {
-    (void)state;
-    as_placement real, p;
-    as_error e;
-    if (as_place_resolve(NULL, &real, &e) != AS_OK)
-        return -1;
-    p = real;
-    p.cpus = TEAM;
-    for (int k = 0; k < TEAM; k++)
-        p.cpu[k] = real.cpu[k % real.cpus];
-    if (as_team_create(&team_of_one, 1, &p, &e) != AS_OK)
-        return -1;
-    return as_team_create(&team_of_three, TEAM, &p, &e) == AS_OK ? 0 : -1;
+static void trial_begin(host_case *t, const char *variant, const char *axes, as_team *team) {
+    host_begin(t, &as_inference_suite, host_variant(&as_inference_suite, variant), axes, team);
 }
 
-static int end_teams(void **state) {
-    (void)state;
-    as_team_destroy(team_of_one);
-    as_team_destroy(team_of_three);
-    return 0;
-}
-
-/* ---- one prepared operation ---- */
-
-typedef struct trial {
-    const as_variant *v;
-    as_params p;
-    as_work w;
-    void *operand[AS_MAX_OPERANDS];
-    as_call call;
-    double extra[AS_MAX_EXTRA];
-} trial;
-
-static const as_variant *variant_of(const char *name) {
-    for (const as_variant *v = as_inference_suite.variants; v->name; v++)
-        if (strcmp(v->on, "cpu") == 0 && strcmp(v->name, name) == 0)
-            return v;
-    fail_msg("no cpu variant %s", name);
-    return NULL;
-}
-
-static as_params params_of(const char *text) {
-    as_params p;
-    as_error e;
-    char copy[256], *rest = copy;
-    assert_int_equal(as_params_init(&p, as_inference_suite.axes, as_inference_suite.n_axes, &e), AS_OK);
-    snprintf(copy, sizeof copy, "%s", text);
-    for (char *pair; (pair = strsep(&rest, ";"));) {
-        char *value = strchr(pair, '=');
-        assert_non_null(value);
-        *value++ = '\0';
-        if (as_params_set(&p, pair, value, &e) != AS_OK)
-            fail_msg("%s", e.message);
-    }
-    return p;
-}
-
-static void trial_begin(trial *t, const char *variant, const char *axes, as_team *team) {
-    as_error e = {0};
-    memset(t, 0, sizeof *t);
-    t->v = variant_of(variant);
-    t->p = params_of(axes);
-    if (as_inference_suite.describe(&t->p, t->v, &cpu, &t->w, &e) != AS_OK)
-        fail_msg("%s %s: %s", variant, axes, e.message);
-    for (int i = 0; i < t->w.operands; i++) {
-        const as_operand *o = &t->w.operand[i];
-        const size_t bytes = (size_t)o->count * as_dtype_bytes(o->type);
-        t->operand[i] = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096 + 4096);
-        assert_non_null(t->operand[i]);
-        memset(t->operand[i], 0xFF, bytes); /* a NaN in every float type, no token of any model */
-        if (o->role == AS_IN)
-            as_rng_fill(t->operand[i], o->type, o->dist, 0, (uint64_t)o->count, SEED, o->key);
-    }
-    t->call = (as_call){.params = &t->p, .operand = t->operand, .device = &cpu, .team = team, .extra = t->extra};
-    if (t->v->prepare(&t->call, &t->call.state, &e) != AS_OK)
-        fail_msg("%s", e.message);
-}
-
-static void trial_run(trial *t) {
-    as_error e;
-    if (t->v->run(&t->call, &e) != AS_OK)
-        fail_msg("%s", e.message);
-}
-
-static void trial_end(trial *t) {
-    t->v->finish(t->call.state);
-    for (int i = 0; i < t->w.operands; i++)
-        free(t->operand[i]);
-}
-
-static void *output_of(const trial *t) { return t->operand[t->w.operands - 1]; }
-
-static uint32_t *tokens_of(const trial *t) {
-    return t->operand[t->w.operands - 2]; /* the tokens stand before the output in every phase */
-}
-
-/* Share of the tolerance that the worst element uses; infinite for a NaN. */
-static double worst_of(const trial *t) {
-    const size_t count = (size_t)(t->w.rows * t->w.columns);
-    double *expected = malloc(count * sizeof *expected), *scale = malloc(count * sizeof *scale), worst = 0;
-    int64_t rows[64];
-    assert_true(expected && scale && t->w.rows <= 64);
-    for (int64_t i = 0; i < t->w.rows; i++)
-        rows[i] = i;
-    const as_reference r = {&t->p,    &t->w, (const void *const *)t->operand,          rows, t->w.rows,
-                            expected, scale, t->w.follows_output ? output_of(t) : NULL};
-    as_error e;
-    assert_int_equal(as_inference_suite.reference(&r, &e), AS_OK);
-    for (size_t i = 0; i < count; i++) {
-        const double got = t->w.operand[t->w.operands - 1].type == AS_F32 ? (double)((float *)output_of(t))[i]
-                                                                          : (double)((uint32_t *)output_of(t))[i];
-        const double share = fabs(got - expected[i]) / (t->w.tolerance * scale[i]);
-        if (!(share <= worst))
-            worst = isnan(share) ? INFINITY : share;
-    }
-    free(expected);
-    free(scale);
-    return worst;
+static uint32_t *tokens_of(const host_case *t) {
+    return t->operand[t->work.operands - 2]; /* the tokens stand before the output in every phase */
 }
 
 static void accept(const char *variant, const char *axes, as_team *team) {
-    trial t;
+    host_case t;
     trial_begin(&t, variant, axes, team);
-    trial_run(&t);
-    const double worst = worst_of(&t);
+    host_run(&t);
+    const double worst = host_worst(&t);
     if (!(worst <= 1))
         fail_msg("inference/%s %s: %.3g of the tolerance, %d threads", variant, axes, worst, as_team_size(team));
     if (getenv("ASSAY_TEST_SHOW"))
         print_message("inference/%s %s: %.3g of the tolerance\n", variant, axes, worst);
-    trial_end(&t);
+    host_end(&t);
 }
 
 /* ---- against the reference ---- */
@@ -197,11 +79,11 @@ typedef enum fault { WHOLE, SWAPPED, NOT_A_NUMBER, UNWRITTEN, NEXT_TOKEN, HEADS,
 
 /* Runs the plain rung with something wrong in it; true where the output is accepted all the same. */
 static bool passes_with(fault what) {
-    trial t;
+    host_case t;
     trial_begin(&t, "naive", "model=tiny;context=40;batch=2;type=f32", team_of_one);
-    const as_step s = as_step_of(&t.p);
+    const as_step s = as_step_of(&t.params);
     const int64_t half = as_step_kv_elements(&s) / 2 / s.model->layers;
-    float *kv = t.operand[1], *logits = output_of(&t), *keep = malloc((size_t)as_step_kv_elements(&s) * sizeof *kv);
+    float *kv = t.operand[1], *logits = host_output(&t), *keep = malloc((size_t)as_step_kv_elements(&s) * sizeof *kv);
     assert_non_null(keep);
     memcpy(keep, kv, (size_t)as_step_kv_elements(&s) * sizeof *kv);
     const uint32_t token = tokens_of(&t)[1];
@@ -214,10 +96,10 @@ static bool passes_with(fault what) {
         memset(kv + as_step_kv_offset(&s, s.model->layers - 1, 1, 0, 0) + (s.context - 1) * s.model->head_dim, 0,
                (size_t)s.model->head_dim * sizeof *kv);
     assert_true(half > 0);
-    trial_run(&t);
+    host_run(&t);
     memcpy(kv, keep, (size_t)as_step_kv_elements(&s) * sizeof *kv);
     tokens_of(&t)[1] = token;
-    const int64_t last = t.w.rows * t.w.columns - 1;
+    const int64_t last = t.work.rows * t.work.columns - 1;
     const float first = logits[0];
     if (what == SWAPPED)
         logits[0] = logits[last], logits[last] = first;
@@ -225,9 +107,9 @@ static bool passes_with(fault what) {
         logits[last / 2] = NAN;
     if (what == UNWRITTEN)
         memset(&logits[last], 0xFF, sizeof *logits);
-    const bool passed = worst_of(&t) <= 1;
+    const bool passed = host_worst(&t) <= 1;
     free(keep);
-    trial_end(&t);
+    host_end(&t);
     return passed;
 }
 
@@ -242,16 +124,16 @@ static void faults_are_refused(void **state) {
 /* A token that is not among the largest, where only its own step can tell. */
 static void a_wrong_choice_is_refused(void **state) {
     (void)state;
-    trial t;
+    host_case t;
     trial_begin(&t, "naive", "model=tiny;phase=generate;prompt=9;tokens=6;type=f32", team_of_one);
-    trial_run(&t);
-    assert_true(worst_of(&t) <= 1);
-    uint32_t *chosen = output_of(&t);
+    host_run(&t);
+    assert_true(host_worst(&t) <= 1);
+    uint32_t *chosen = host_output(&t);
     chosen[5] ^= 1;
-    assert_true(worst_of(&t) > 1);
+    assert_true(host_worst(&t) > 1);
     chosen[5] = UINT32_MAX;
-    assert_true(worst_of(&t) > 1);
-    trial_end(&t);
+    assert_true(host_worst(&t) > 1);
+    host_end(&t);
 }
 
 /* ---- the cache, rows, tokens ---- */
@@ -282,7 +164,7 @@ static double distance(const float *a, const float *b, int64_t n) {
 /* A decode step after a prefill gives what the prefill of one more token gives. */
 static void check_cache(const char *variant, const char *type, as_team *team) {
     float logits[256];
-    trial step, whole;
+    host_case step, whole;
     char axes[96];
     snprintf(axes, sizeof axes, "model=tiny;phase=generate;prompt=40;tokens=2;type=%s", type);
     trial_begin(&step, variant, axes, team);
@@ -290,18 +172,18 @@ static void check_cache(const char *variant, const char *type, as_team *team) {
     heads_seen seen = {.logits = logits};
     d->tap = see_head;
     d->tap_context = &seen;
-    trial_run(&step);
+    host_run(&step);
     assert_int_equal(seen.count, 2);
     snprintf(axes, sizeof axes, "model=tiny;phase=prefill;prompt=41;type=%s", type);
     trial_begin(&whole, variant, axes, team);
     memcpy(tokens_of(&whole), tokens_of(&step), 40 * sizeof(uint32_t));
-    tokens_of(&whole)[40] = *(uint32_t *)output_of(&step);
-    trial_run(&whole);
-    const double off = distance(output_of(&whole), logits, 256);
-    if (!(off <= whole.w.tolerance))
+    tokens_of(&whole)[40] = *(uint32_t *)host_output(&step);
+    host_run(&whole);
+    const double off = distance(host_output(&whole), logits, 256);
+    if (!(off <= whole.work.tolerance))
         fail_msg("%s in %s: the cache is off by %.3g", variant, type, off);
-    trial_end(&step);
-    trial_end(&whole);
+    host_end(&step);
+    host_end(&whole);
 }
 
 static void the_cache_equals_recomputation(void **state) {
@@ -316,13 +198,13 @@ static void the_cache_equals_recomputation(void **state) {
 
 /* Each row of a batch alone gives what it gives among the others. */
 static void check_rows(const char *variant, as_team *team) {
-    trial all, one;
+    host_case all, one;
     trial_begin(&all, variant, "model=tiny;context=37;batch=3;type=f32", team);
-    trial_run(&all);
-    const as_step s = as_step_of(&all.p);
+    host_run(&all);
+    const as_step s = as_step_of(&all.params);
     for (int64_t row = 0; row < 3; row++) {
         trial_begin(&one, variant, "model=tiny;context=37;type=f32", team);
-        const as_step alone = as_step_of(&one.p);
+        const as_step alone = as_step_of(&one.params);
         const size_t bytes = (size_t)(as_step_capacity(&s) * s.model->head_dim) * sizeof(float);
         for (int layer = 0; layer < s.model->layers; layer++)
             for (int which = 0; which < 2; which++)
@@ -330,13 +212,13 @@ static void check_rows(const char *variant, as_team *team) {
                     memcpy((float *)one.operand[1] + as_step_kv_offset(&alone, layer, which, 0, head),
                            (float *)all.operand[1] + as_step_kv_offset(&s, layer, which, row, head), bytes);
         tokens_of(&one)[0] = tokens_of(&all)[row];
-        trial_run(&one);
-        const double off = distance(output_of(&one), (float *)output_of(&all) + row * 256, 256);
-        if (!(off <= all.w.tolerance))
+        host_run(&one);
+        const double off = distance(host_output(&one), (float *)host_output(&all) + row * 256, 256);
+        if (!(off <= all.work.tolerance))
             fail_msg("%s: row %lld is off by %.3g", variant, (long long)row, off);
-        trial_end(&one);
+        host_end(&one);
     }
-    trial_end(&all);
+    host_end(&all);
 }
 
 static void rows_do_not_influence_one_another(void **state) {
@@ -349,19 +231,19 @@ static void rows_do_not_influence_one_another(void **state) {
 static void greedy_tokens_are_the_same(void **state) {
     (void)state;
     const char *const axes = "model=tiny;phase=generate;prompt=8;tokens=64;batch=2;type=f32";
-    trial plain, fast;
+    host_case plain, fast;
     trial_begin(&plain, "naive", axes, team_of_one);
-    trial_run(&plain);
+    host_run(&plain);
     for (int isa = AS_ISA_BASE; isa <= AS_ISA_AVX512; isa++)
         for (int threads = 0; threads < 2; threads++) {
             as_isa_limit((as_isa)isa);
             trial_begin(&fast, "simd", axes, threads ? team_of_three : team_of_one);
-            trial_run(&fast);
-            assert_memory_equal(output_of(&plain), output_of(&fast), 2 * 64 * sizeof(uint32_t));
+            host_run(&fast);
+            assert_memory_equal(host_output(&plain), host_output(&fast), 2 * 64 * sizeof(uint32_t));
             assert_true(fast.extra[AS_EXTRA_TTFT] > 0 && fast.extra[AS_EXTRA_ITL] > 0);
-            trial_end(&fast);
+            host_end(&fast);
         }
-    trial_end(&plain);
+    host_end(&plain);
 }
 
 /* ---- layer by layer ---- */
@@ -385,19 +267,19 @@ static void take_stage(void *context, const char *path, int layer, const float *
 }
 
 static void dump_stages(const char *variant, const char *axes, as_team *team, dump *out) {
-    trial t;
+    host_case t;
     trial_begin(&t, variant, axes, team);
     memset(out, 0, sizeof *out);
     as_decoder_cpu *d = t.call.state;
     d->tap = take_stage;
     d->tap_context = out;
-    trial_run(&t);
-    trial_end(&t);
+    host_run(&t);
+    host_end(&t);
 }
 
 static void check_layers(const char *axes) {
     static dump plain, fast;
-    const as_params p = params_of(axes);
+    const as_params p = host_params(&as_inference_suite, axes);
     const as_step s = as_step_of(&p);
     dump_stages("naive", axes, team_of_one, &plain);
     dump_stages("simd", axes, team_of_three, &fast);
@@ -443,13 +325,13 @@ static double total_of(const json_t *rows, const char *path, bool layers, int *c
 static void parts_add_up(void **state) {
     (void)state;
     enum { OPERATIONS = 5 };
-    trial t;
+    host_case t;
     as_parts *parts;
     as_error e;
     trial_begin(&t, "simd", "model=tiny;phase=generate;prompt=20;tokens=4", team_of_three);
     assert_int_equal(as_parts_create(&parts, &e), AS_OK);
     for (int i = 0; i < OPERATIONS; i++)
-        assert_int_equal(t.v->breakdown(&t.call, parts, &e), AS_OK);
+        assert_int_equal(t.variant->breakdown(&t.call, parts, &e), AS_OK);
     json_t *all = as_parts_json(parts), *row;
     const json_int_t operations = json_integer_value(json_object_get(all, "operations"));
     assert_in_range(operations, OPERATIONS - 2, OPERATIONS); /* those between the quartiles */
@@ -472,8 +354,8 @@ static void parts_add_up(void **state) {
     assert_true(attributed > 0.95 * instrumented && attributed <= instrumented * (1 + 1e-9));
     json_decref(all);
     as_parts_free(parts);
-    assert_true(worst_of(&t) <= 1); /* instruments change no value */
-    trial_end(&t);
+    assert_true(host_worst(&t) <= 1); /* instruments change no value */
+    host_end(&t);
 }
 
 int main(void) {
@@ -487,5 +369,5 @@ int main(void) {
         cmocka_unit_test(every_layer_agrees),
         cmocka_unit_test(parts_add_up),
     };
-    return cmocka_run_group_tests_name("inference", tests, make_teams, end_teams);
+    return cmocka_run_group_tests_name("inference", tests, host_open, host_close);
 }

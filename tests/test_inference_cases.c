@@ -1,5 +1,6 @@
 /* Cases of suite inference as they are planned: what makes no sense is refused with its remedy, what does not fit is told
  * the largest that does, and the work follows the published shapes. */
+#include "host_case.h"
 #include "kernels/inference/decoder.h"
 #include "suites/suites.h"
 
@@ -12,39 +13,14 @@
 
 #include <cmocka.h>
 
-static const as_device cpu = {.driver = &as_cpu_driver, .name = "cpu", .last_level_cache_bytes = 32 << 20};
-
-static const as_variant *variant_of(const char *name) {
-    for (const as_variant *v = as_inference_suite.variants; v->name; v++)
-        if (strcmp(v->on, "cpu") == 0 && strcmp(v->name, name) == 0)
-            return v;
-    fail_msg("no cpu variant %s", name);
-    return NULL;
-}
-
-static as_params params_of(const char *text) {
-    as_params p;
-    as_error e;
-    char copy[256], *rest = copy;
-    assert_int_equal(as_params_init(&p, as_inference_suite.axes, as_inference_suite.n_axes, &e), AS_OK);
-    snprintf(copy, sizeof copy, "%s", text);
-    for (char *pair; (pair = strsep(&rest, ";"));) {
-        char *value = strchr(pair, '=');
-        assert_non_null(value);
-        *value++ = '\0';
-        if (as_params_set(&p, pair, value, &e) != AS_OK)
-            fail_msg("%s", e.message);
-    }
-    return p;
-}
-
 /* ---- refusals ---- */
 
 static void refuse(const char *variant, const char *axes, const char *why) {
-    const as_params p = params_of(axes);
+    const as_params p = host_params(&as_inference_suite, axes);
     as_work w;
     as_error e = {0};
-    assert_int_equal(as_inference_suite.describe(&p, variant_of(variant), &cpu, &w, &e), AS_EUSAGE);
+    assert_int_equal(as_inference_suite.describe(&p, host_variant(&as_inference_suite, variant), &cpu, &w, &e),
+                     AS_EUSAGE);
     if (!strstr(e.message, why))
         fail_msg("%s: '%s' does not say '%s'", axes, e.message, why);
 }
@@ -73,10 +49,10 @@ static void nonsense_is_refused(void **state) {
 }
 
 static double bytes_of(const char *axes) {
-    const as_params p = params_of(axes);
+    const as_params p = host_params(&as_inference_suite, axes);
     as_work w;
     as_error e;
-    assert_int_equal(as_inference_suite.describe(&p, variant_of("simd"), &cpu, &w, &e), AS_OK);
+    assert_int_equal(as_inference_suite.describe(&p, host_variant(&as_inference_suite, "simd"), &cpu, &w, &e), AS_OK);
     double sum = (double)w.state_bytes;
     for (int i = 0; i < w.operands; i++)
         sum += (double)w.operand[i].count * (double)as_dtype_bytes(w.operand[i].type);
@@ -88,8 +64,8 @@ static void the_largest_that_fits_is_named(void **state) {
     (void)state;
     const double room = 6e9;
     char text[160], axes[128];
-    as_params p = params_of("model=llama-1b;batch=64;context=4096");
-    as_inference_suite.largest(&p, variant_of("simd"), &cpu, room, text);
+    as_params p = host_params(&as_inference_suite, "model=llama-1b;batch=64;context=4096");
+    as_inference_suite.largest(&p, host_variant(&as_inference_suite, "simd"), &cpu, room, text);
     long long batch = 0, context = 0;
     if (sscanf(text, "the largest that fits is batch:%lld, or context:%lld", &batch, &context) != 2)
         fail_msg("%s", text);
@@ -99,8 +75,8 @@ static void the_largest_that_fits_is_named(void **state) {
         snprintf(axes, sizeof axes, "model=llama-1b;batch=64;context=%lld", context + more);
         assert_int_equal(bytes_of(axes) <= room, !more);
     }
-    p = params_of("model=llama-8b");
-    as_inference_suite.largest(&p, variant_of("simd"), &cpu, room, text);
+    p = host_params(&as_inference_suite, "model=llama-8b");
+    as_inference_suite.largest(&p, host_variant(&as_inference_suite, "simd"), &cpu, room, text);
     assert_non_null(strstr(text, "no batch fits"));
 }
 
@@ -143,5 +119,5 @@ int main(void) {
         cmocka_unit_test(the_largest_that_fits_is_named),
         cmocka_unit_test(work_is_as_published),
     };
-    return cmocka_run_group_tests_name("inference cases", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("inference cases", tests, host_open, host_close);
 }

@@ -1,12 +1,12 @@
 /* Every kernel of the host against its reference, at ragged sizes, on one thread and several, at every instruction
  * set that this machine has; and broken kernels, which must be refused. */
+#include "host_case.h"
 #include "kernels/ceiling/ceiling.h"
 #include "kernels/isa.h"
 #include "kernels/launch/launch.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/memcpy/memcpy.h"
 #include "kernels/stream.h"
-#include "place.h"
 #include "suites/suites.h"
 
 #include <math.h>
@@ -18,135 +18,6 @@
 #include <time.h>
 
 #include <cmocka.h>
-
-enum { SEED = 42, TEAM = 3 };
-
-static as_device cpu = {.driver = &as_cpu_driver, .name = "cpu", .last_level_cache_bytes = 32 << 20};
-static as_team *team_of_one, *team_of_three;
-
-/* Three members even where there are fewer CPUs: they then share one. */
-static int make_teams(void **state) {
-    (void)state;
-    as_placement real, p;
-    as_error e;
-    if (as_place_resolve(NULL, &real, &e) != AS_OK)
-        return -1;
-    p = real;
-    p.cpus = TEAM;
-    for (int k = 0; k < TEAM; k++)
-        p.cpu[k] = real.cpu[k % real.cpus];
-    if (as_team_create(&team_of_one, 1, &p, &e) != AS_OK)
-        return -1;
-    return as_team_create(&team_of_three, TEAM, &p, &e) == AS_OK ? 0 : -1;
-}
-
-static int end_teams(void **state) {
-    (void)state;
-    as_team_destroy(team_of_one);
-    as_team_destroy(team_of_three);
-    return 0;
-}
-
-static const as_variant *variant_of(const as_suite *s, const char *name) {
-    for (const as_variant *v = s->variants; v->name; v++)
-        if (strcmp(v->on, "cpu") == 0 && strcmp(v->name, name) == 0)
-            return v;
-    fail_msg("no cpu variant %s in %s", name, s->name);
-    return NULL;
-}
-
-static as_params params_of(const as_suite *s, const char *text) {
-    as_params p;
-    as_error e;
-    char copy[256], *rest = copy;
-    assert_int_equal(as_params_init(&p, s->axes, s->n_axes, &e), AS_OK);
-    snprintf(copy, sizeof copy, "%s", text);
-    for (char *pair; (pair = strsep(&rest, ";"));) {
-        char *value = strchr(pair, '=');
-        if (!value)
-            continue;
-        *value++ = '\0';
-        if (as_params_set(&p, pair, value, &e) != AS_OK)
-            fail_msg("%s", e.message);
-    }
-    return p;
-}
-
-/* Share of the tolerance that the worst element uses; infinite for a NaN. */
-static double worst_of(const as_suite *s, const as_params *p, const as_work *w, void *const *operand) {
-    size_t count = (size_t)(w->rows * w->columns);
-    double *expected = malloc(count * sizeof *expected), *scale = malloc(count * sizeof *scale), worst = 0;
-    int64_t *rows = malloc((size_t)w->rows * sizeof *rows);
-    assert_non_null(expected);
-    assert_non_null(scale);
-    assert_non_null(rows);
-    for (int64_t i = 0; i < w->rows; i++)
-        rows[i] = i;
-    as_reference r = {p, w, (const void *const *)operand, rows, w->rows, expected, scale, NULL};
-    as_error e;
-    assert_int_equal(s->reference(&r, &e), AS_OK);
-    const as_operand *o = &w->operand[w->operands - 1];
-    const void *out = operand[w->operands - 1];
-    for (size_t i = 0; i < count; i++) {
-        double got = o->type == AS_F32   ? (double)((const float *)out)[i]
-                     : o->type == AS_F64 ? ((const double *)out)[i]
-                                         : (double)((const uint32_t *)out)[i];
-        double share = fabs(got - expected[i]) / (w->tolerance * scale[i]);
-        if (!(share <= worst))
-            worst = isnan(share) ? INFINITY : share;
-    }
-    free(expected);
-    free(scale);
-    free(rows);
-    return worst;
-}
-
-/* One operation of a variant as the harness would verify it. True if the output is accepted. */
-static bool accepted(const as_suite *s, const as_variant *v, const char *axes, as_team *team) {
-    as_params p = params_of(s, axes);
-    as_work w;
-    as_error e = {0};
-    if (s->describe(&p, v, &cpu, &w, &e) != AS_OK)
-        fail_msg("%s/%s %s: %s", s->name, v->name, axes, e.message);
-    void *operand[AS_MAX_OPERANDS] = {0};
-    for (int i = 0; i < w.operands; i++) {
-        const as_operand *o = &w.operand[i];
-        size_t bytes = (size_t)o->count * as_dtype_bytes(o->type);
-        operand[i] = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096 + 4096);
-        assert_non_null(operand[i]);
-        memset(operand[i], 0xFF, bytes); /* a NaN in every float type */
-        if (o->role == AS_IN)
-            as_rng_fill(operand[i], o->type, o->dist, 0, (uint64_t)o->count, SEED, o->key);
-    }
-    uint64_t counter = 0;
-    as_call call = {.params = &p, .operand = operand, .device = &cpu, .team = team};
-    if (w.check == AS_CHECK_EFFECT)
-        call.counter = &counter;
-    if (v->prepare && v->prepare(&call, &call.state, &e) != AS_OK)
-        fail_msg("%s", e.message);
-    if (v->run(&call, &e) != AS_OK)
-        fail_msg("%s", e.message);
-    if (v->finish)
-        v->finish(call.state);
-    bool good = false;
-    switch (w.check) {
-    case AS_CHECK_REFERENCE: good = worst_of(s, &p, &w, operand) <= 1; break;
-    case AS_CHECK_COPY:
-        good = memcmp(operand[0], operand[w.operands - 1],
-                      (size_t)w.operand[0].count * as_dtype_bytes(w.operand[0].type)) == 0;
-        break;
-    case AS_CHECK_EFFECT: good = (int64_t)counter == w.expected_count; break;
-    case AS_CHECK_EXIT: break;
-    }
-    for (int i = 0; i < w.operands; i++)
-        free(operand[i]);
-    return good;
-}
-
-static void accept(const as_suite *s, const char *variant, const char *axes, as_team *team) {
-    if (!accepted(s, variant_of(s, variant), axes, team))
-        fail_msg("%s/%s refused at %s with %d threads", s->name, variant, axes, as_team_size(team));
-}
 
 /* ---- matmul ---- */
 
@@ -167,17 +38,17 @@ static void matmul_matches_reference(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         char all[64];
-        accept(&as_matmul_suite, "naive", shapes[i], team_of_one);
-        accept(&as_matmul_suite, "swapped", shapes[i], team_of_one);
-        accept(&as_matmul_suite, "openblas", shapes[i], team_of_one);
+        host_accept(&as_matmul_suite, "naive", shapes[i], team_of_one);
+        host_accept(&as_matmul_suite, "swapped", shapes[i], team_of_one);
+        host_accept(&as_matmul_suite, "openblas", shapes[i], team_of_one);
         snprintf(all, sizeof all, "%s;threads=all", shapes[i]);
-        accept(&as_matmul_suite, "openblas", all, team_of_three);
+        host_accept(&as_matmul_suite, "openblas", all, team_of_three);
         for (int isa = AS_ISA_BASE; isa <= AS_ISA_AVX512; isa++) {
             as_isa_limit((as_isa)isa);
             static const char *const blocked[] = {"blocked", "tiled", "packed"};
             for (size_t v = 0; v < sizeof blocked / sizeof *blocked; v++) {
-                accept(&as_matmul_suite, blocked[v], shapes[i], team_of_one);
-                accept(&as_matmul_suite, blocked[v], all, team_of_three);
+                host_accept(&as_matmul_suite, blocked[v], shapes[i], team_of_one);
+                host_accept(&as_matmul_suite, blocked[v], all, team_of_three);
             }
         }
     }
@@ -223,11 +94,11 @@ static void broken_matmul_is_refused(void **state) {
     const char *const sizes[] = {"n=17", "n=128", "n=24;m=24;k=1000"};
     for (size_t i = 0; i < 3; i++) {
         fault = FAULT_NONE;
-        assert_true(accepted(&as_matmul_suite, &broken, sizes[i], team_of_one));
+        assert_true(host_accepts(&as_matmul_suite, &broken, sizes[i], team_of_one));
         for (fault = FAULT_TRANSPOSED; fault <= FAULT_UNWRITTEN; fault++) {
             if (fault == FAULT_TRANSPOSED && i == 2)
                 continue; /* needs a square B */
-            if (accepted(&as_matmul_suite, &broken, sizes[i], team_of_one))
+            if (host_accepts(&as_matmul_suite, &broken, sizes[i], team_of_one))
                 fail_msg("fault %d passed at %s", fault, sizes[i]);
         }
     }
@@ -238,9 +109,9 @@ static void reference_matches_long_double(void **state) {
     enum { M = 13, N = 9, K = 57 };
     float a[M * K], b[K * N];
     double expected[2 * N], scale[2 * N];
-    as_rng_fill(a, AS_F32, AS_NORMAL, 0, M * K, SEED, 1);
-    as_rng_fill(b, AS_F32, AS_NORMAL, 0, K * N, SEED, 2);
-    as_params p = params_of(&as_matmul_suite, "n=9;m=13;k=57");
+    as_rng_fill(a, AS_F32, AS_NORMAL, 0, M * K, HOST_SEED, 1);
+    as_rng_fill(b, AS_F32, AS_NORMAL, 0, K * N, HOST_SEED, 2);
+    as_params p = host_params(&as_matmul_suite, "n=9;m=13;k=57");
     const void *input[] = {a, b, NULL};
     const int64_t rows[] = {12, 3};
     as_reference r = {.params = &p, .input = input, .rows = rows, .n_rows = 2, .expected = expected, .scale = scale};
@@ -267,7 +138,7 @@ static void tiled_refuses_a_larger_team(void **state) {
     (void)state;
     float a[4] = {1, 2, 3, 4}, b[4] = {1, 0, 0, 1}, c[4];
     void *operand[] = {a, b, c};
-    as_params p = params_of(&as_matmul_suite, "n=2");
+    as_params p = host_params(&as_matmul_suite, "n=2");
     as_error e;
     as_call call = {.params = &p, .operand = operand, .device = &cpu, .team = team_of_one};
     assert_int_equal(as_matmul_tiled_prepare_cpu(&call, &call.state, &e), AS_OK);
@@ -292,7 +163,7 @@ static as_status short_memcpy(const as_call *call, as_error *e) {
 static void short_memcpy_is_refused(void **state) {
     (void)state;
     const as_variant broken = {.name = "libc", .on = "cpu", .run = short_memcpy};
-    assert_false(accepted(&as_memcpy_suite, &broken, "bytes=4096", team_of_one));
+    assert_false(host_accepts(&as_memcpy_suite, &broken, "bytes=4096", team_of_one));
 }
 
 /* Any start, any length, and not one byte beyond. */
@@ -300,7 +171,7 @@ static void copies_keep_to_their_range(void **state) {
     (void)state;
     enum { ROOM = 2048, EDGE = 70 };
     unsigned char from[ROOM], to[ROOM];
-    as_rng_fill(from, AS_U8, AS_BITS, 0, ROOM, SEED, 3);
+    as_rng_fill(from, AS_U8, AS_BITS, 0, ROOM, HOST_SEED, 3);
     for (int isa = AS_ISA_BASE; isa <= (int)as_isa_best(); isa++)
         for (int kind = 0; kind < 2; kind++) {
             as_stream_copy_fn copy = kind ? as_stream_copy_nt((as_isa)isa) : as_stream_copy_temporal((as_isa)isa);
@@ -320,7 +191,7 @@ static void sums_count_every_word_of_every_pass(void **state) {
     (void)state;
     enum { WORDS = 1000 };
     uint32_t words[WORDS];
-    as_rng_fill(words, AS_U32, AS_BITS, 0, WORDS, SEED, 4);
+    as_rng_fill(words, AS_U32, AS_BITS, 0, WORDS, HOST_SEED, 4);
     for (int isa = AS_ISA_BASE; isa <= (int)as_isa_best(); isa++)
         for (size_t count = 0; count <= WORDS - 1; count += 7)
             for (int64_t passes = 0; passes < 4; passes++) {
@@ -342,11 +213,11 @@ static void launch_runs_every_task(void **state) {
     const char *const crews[] = {"pool", "openmp", "static_plan"};
     for (int i = 0; i < 4; i++) {
         char all[64];
-        accept(&as_launch_suite, "direct", chains[i], team_of_one);
+        host_accept(&as_launch_suite, "direct", chains[i], team_of_one);
         snprintf(all, sizeof all, "%s;threads=all", chains[i]);
         for (int v = 0; v < 3; v++) {
-            accept(&as_launch_suite, crews[v], chains[i], team_of_one);
-            accept(&as_launch_suite, crews[v], all, team_of_three);
+            host_accept(&as_launch_suite, crews[v], chains[i], team_of_one);
+            host_accept(&as_launch_suite, crews[v], all, team_of_three);
         }
     }
 }
@@ -360,7 +231,7 @@ static as_status forgetful_launch(const as_call *call, as_error *e) {
 static void missing_task_is_refused(void **state) {
     (void)state;
     const as_variant broken = {.name = "direct", .on = "cpu", .run = forgetful_launch};
-    assert_false(accepted(&as_launch_suite, &broken, "chain=8", team_of_one));
+    assert_false(host_accepts(&as_launch_suite, &broken, "chain=8", team_of_one));
 }
 
 static int64_t now_ns(void) {
@@ -371,7 +242,7 @@ static int64_t now_ns(void) {
 
 static void spin_is_never_short(void **state) {
     (void)state;
-    as_params p = params_of(&as_launch_suite, "chain=20;kernel=10us");
+    as_params p = host_params(&as_launch_suite, "chain=20;kernel=10us");
     as_error e;
     as_call call = {.params = &p, .device = &cpu, .team = team_of_one};
     int64_t begin = now_ns();
@@ -389,12 +260,12 @@ static void ceilings_match_their_reference(void **state) {
         as_isa_limit((as_isa)isa);
         for (int i = 0; i < 2; i++) {
             char all[64];
-            accept(&as_ceiling_suite, "read", levels[i], team_of_one);
-            accept(&as_ceiling_suite, "copy", levels[i], team_of_one);
-            accept(&as_ceiling_suite, "fma", types[i], team_of_one);
+            host_accept(&as_ceiling_suite, "read", levels[i], team_of_one);
+            host_accept(&as_ceiling_suite, "copy", levels[i], team_of_one);
+            host_accept(&as_ceiling_suite, "fma", types[i], team_of_one);
             snprintf(all, sizeof all, "%s;threads=all", levels[i]);
-            accept(&as_ceiling_suite, "read", all, team_of_three);
-            accept(&as_ceiling_suite, "copy", all, team_of_three);
+            host_accept(&as_ceiling_suite, "read", all, team_of_three);
+            host_accept(&as_ceiling_suite, "copy", all, team_of_three);
         }
     }
 }
@@ -406,7 +277,7 @@ static void multiply_adds_stay_below_what_is_possible(void **state) {
     as_isa_limit(AS_ISA_AVX2);
     if (as_isa_best() != AS_ISA_AVX2)
         skip();
-    as_params p = params_of(&as_ceiling_suite, "type=f32");
+    as_params p = host_params(&as_ceiling_suite, "type=f32");
     double steps;
     void *operand[] = {&steps};
     as_error e;
@@ -422,7 +293,7 @@ static void multiply_adds_stay_below_what_is_possible(void **state) {
 /* l3 and dram share one range out; their parts must cover it in every operation, also when they have moved on. */
 static void shared_range_is_covered_every_time(void **state) {
     (void)state;
-    as_params p = params_of(&as_ceiling_suite, "level=l3;threads=all");
+    as_params p = host_params(&as_ceiling_suite, "level=l3;threads=all");
     as_ceiling_cpu_size size;
     as_error e;
     if (as_ceiling_size_cpu(&p, &size, &e) == AS_EABSENT)
@@ -437,7 +308,7 @@ static void shared_range_is_covered_every_time(void **state) {
     as_call move = {.params = &p, .operand = pair, .device = &cpu, .team = team_of_three};
     assert_int_equal(as_ceiling_read_prepare_cpu(&read, &read.state, &e), AS_OK);
     assert_int_equal(as_ceiling_copy_prepare_cpu(&move, &move.state, &e), AS_OK);
-    for (int operation = 0; operation < TEAM + 1; operation++) {
+    for (int operation = 0; operation < HOST_TEAM + 1; operation++) {
         got = 0;
         assert_int_equal(as_ceiling_read_cpu(&read, &e), AS_OK);
         assert_int_equal(got, expected);
@@ -459,9 +330,9 @@ static as_status careless_read(const as_call *call, as_error *e) {
 
 static void skipped_word_is_refused(void **state) {
     (void)state;
-    as_variant broken = *variant_of(&as_ceiling_suite, "read");
+    as_variant broken = *host_variant(&as_ceiling_suite, "read");
     broken.run = careless_read;
-    assert_false(accepted(&as_ceiling_suite, &broken, "level=l1", team_of_one));
+    assert_false(host_accepts(&as_ceiling_suite, &broken, "level=l1", team_of_one));
 }
 
 static int lift_limit(void **state) {
@@ -487,5 +358,5 @@ int main(void) {
         cmocka_unit_test(shared_range_is_covered_every_time),
         cmocka_unit_test(skipped_word_is_refused),
     };
-    return cmocka_run_group_tests(tests, make_teams, end_teams);
+    return cmocka_run_group_tests(tests, host_open, host_close);
 }

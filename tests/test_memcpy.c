@@ -1,9 +1,9 @@
 /* The host's variants of memcpy at ragged sizes and by every instruction set; requests out of a pipe, huge pages,
  * another NUMA node; and the small rules that they rest on. */
+#include "host_case.h"
 #include "kernels/memcpy/memcpy.h"
 
 #include "kernels/isa.h"
-#include "place.h"
 #include "suites/suites.h"
 
 #include <setjmp.h>
@@ -15,54 +15,20 @@
 
 #include <cmocka.h>
 
-enum { SEED = 42, GUARD = 64 };
+enum { GUARD = 64 };
 
-static as_device cpu;
 static as_error error;
-static as_team *team[2]; /* of one and of three members, where there are fewer CPUs on the same ones */
-
-static int open_cpu(void **unused) {
-    (void)unused;
-    as_placement real, place;
-    if (as_cpu_driver.open(0, &cpu, &error) != AS_OK || as_place_resolve(NULL, &real, &error) != AS_OK)
-        return -1;
-    place = real;
-    place.cpus = 3;
-    for (int k = 0; k < 3; k++)
-        place.cpu[k] = real.cpu[k % real.cpus];
-    return as_team_create(&team[0], 1, &place, &error) == AS_OK && as_team_create(&team[1], 3, &place, &error) == AS_OK
-               ? 0
-               : -1;
-}
-
-static int close_cpu(void **unused) {
-    (void)unused;
-    as_team_destroy(team[0]);
-    as_team_destroy(team[1]);
-    as_cpu_driver.close(&cpu);
-    return 0;
-}
-
-static const as_variant *variant_of(const char *name) {
-    for (const as_variant *v = as_memcpy_suite.variants; v->name; v++)
-        if (strcmp(v->on, "cpu") == 0 && strcmp(v->name, name) == 0)
-            return v;
-    fail_msg("no cpu variant %s", name);
-    return NULL;
-}
 
 /* ---- every variant that the team shares ---- */
 
 static void copy(const as_variant *v, int64_t bytes, as_team *team) {
-    as_params p;
-    char text[24];
-    assert_int_equal(as_params_init(&p, as_memcpy_suite.axes, as_memcpy_suite.n_axes, &error), AS_OK);
-    snprintf(text, sizeof text, "%lld", (long long)bytes);
-    assert_int_equal(as_params_set(&p, "bytes", text, &error), AS_OK);
+    char axes[48];
+    snprintf(axes, sizeof axes, "bytes=%lld", (long long)bytes);
+    const as_params p = host_params(&as_memcpy_suite, axes);
     unsigned char *from = malloc((size_t)bytes), *to = malloc((size_t)bytes + 2 * GUARD);
     assert_non_null(from);
     assert_non_null(to);
-    as_rng_fill(from, AS_U8, AS_BITS, 0, (uint64_t)bytes, SEED, 1);
+    as_rng_fill(from, AS_U8, AS_BITS, 0, (uint64_t)bytes, HOST_SEED, 1);
     memset(to, 0x5A, (size_t)bytes + 2 * GUARD);
     void *operand[] = {from, to + GUARD};
     as_call call = {.params = &p, .operand = operand, .device = &cpu, .team = team};
@@ -85,13 +51,12 @@ static void memcpy_copies_every_byte(void **unused) {
     static const char *const variants[] = {"libc", "nt", "rep_movsb", "avx2", "avx512", "huge"};
     for (int isa = AS_ISA_BASE; isa <= AS_ISA_AVX512; isa++)
         for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
-            const as_variant *variant = variant_of(variants[v]);
+            const as_variant *variant = host_variant(&as_memcpy_suite, variants[v]);
             as_isa_limit((as_isa)isa);
             if (variant->available && variant->available(&cpu, &error) == AS_EABSENT)
                 continue;
             for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-                for (int t = 0; t < 2; t++)
-                    copy(variant, sizes[i], team[t]);
+                copy(variant, sizes[i], team_of_one), copy(variant, sizes[i], team_of_three);
         }
     as_isa_limit(AS_ISA_AVX512);
 }
@@ -100,9 +65,9 @@ static void memcpy_copies_every_byte(void **unused) {
 static void absent_instructions_are_told(void **unused) {
     (void)unused;
     as_isa_limit(AS_ISA_BASE);
-    assert_int_equal(variant_of("avx2")->available(&cpu, &error), AS_EABSENT);
+    assert_int_equal(host_variant(&as_memcpy_suite, "avx2")->available(&cpu, &error), AS_EABSENT);
     as_isa_limit(AS_ISA_AVX2);
-    assert_int_equal(variant_of("avx512")->available(&cpu, &error), AS_EABSENT);
+    assert_int_equal(host_variant(&as_memcpy_suite, "avx512")->available(&cpu, &error), AS_EABSENT);
     assert_non_null(strstr(error.message, "AVX-512"));
     as_isa_limit(AS_ISA_AVX512);
 }
@@ -111,18 +76,14 @@ static void absent_instructions_are_told(void **unused) {
 
 /* A request of `bytes`, twice, between guards: its own time, the time of read(), and not one byte beyond. */
 static void request(const char *name, int64_t bytes, int copies) {
-    const as_variant *v = variant_of(name);
-    as_params p;
-    char text[24];
-    assert_int_equal(as_params_init(&p, as_memcpy_suite.axes, as_memcpy_suite.n_axes, &error), AS_OK);
-    snprintf(text, sizeof text, "%lld", (long long)bytes);
-    assert_int_equal(as_params_set(&p, "bytes", text, &error), AS_OK);
-    snprintf(text, sizeof text, "%d", copies);
-    assert_int_equal(as_params_set(&p, "copies", text, &error), AS_OK);
+    const as_variant *v = host_variant(&as_memcpy_suite, name);
+    char axes[48];
+    snprintf(axes, sizeof axes, "bytes=%lld;copies=%d", (long long)bytes, copies);
+    const as_params p = host_params(&as_memcpy_suite, axes);
     unsigned char *from = malloc((size_t)bytes), *to = malloc((size_t)bytes + 2 * GUARD);
     assert_non_null(from);
     assert_non_null(to);
-    as_rng_fill(from, AS_U8, AS_BITS, 0, (uint64_t)bytes, SEED, 1);
+    as_rng_fill(from, AS_U8, AS_BITS, 0, (uint64_t)bytes, HOST_SEED, 1);
     void *operand[] = {from, to + GUARD};
     double own_ns, extra[AS_MAX_EXTRA];
     as_call call = {.params = &p, .operand = operand, .device = &cpu, .own_ns = &own_ns, .extra = extra};
@@ -196,12 +157,10 @@ static void pieces_cover_the_bytes(void **unused) {
 static void huge_pages_are_counted(void **unused) {
     (void)unused;
     enum { BYTES = 5 << 20 };
-    const as_variant *v = variant_of("huge");
-    as_params p;
+    const as_variant *v = host_variant(&as_memcpy_suite, "huge");
+    const as_params p = host_params(&as_memcpy_suite, "bytes=5242880");
     void *operand[2];
     double extra[AS_MAX_EXTRA] = {-1, -1, -1};
-    assert_int_equal(as_params_init(&p, as_memcpy_suite.axes, as_memcpy_suite.n_axes, &error), AS_OK);
-    assert_int_equal(as_params_set(&p, "bytes", "5242880", &error), AS_OK);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(as_cpu_driver.alloc(&cpu, AS_MEM_HUGE, BYTES, &operand[i], &error), AS_OK);
         assert_int_equal((uintptr_t)operand[i] % (2 << 20), 0);
@@ -232,14 +191,12 @@ static void far_memory_is_there_or_absent(void **unused) {
 
 static void reference_of_latency_walks_the_chain(void **unused) {
     (void)unused;
-    static const char *const sizes[] = {"256", "2097152", "1280"};
+    static const char *const sizes[] = {"bytes=256", "bytes=2097152", "bytes=1280"};
     for (int k = 0; k < 3; k++) {
-        as_params p;
+        const as_params p = host_params(&as_memcpy_suite, sizes[k]);
         double expected, scale;
         const int64_t row = 0;
-        assert_int_equal(as_params_init(&p, as_memcpy_suite.axes, as_memcpy_suite.n_axes, &error), AS_OK);
-        assert_int_equal(as_params_set(&p, "bytes", sizes[k], &error), AS_OK);
-        const int64_t nodes = atoll(sizes[k]) / AS_MEMCPY_NODE_BYTES;
+        const int64_t nodes = as_params_int(&p, "bytes") / AS_MEMCPY_NODE_BYTES;
         int64_t at = 0;
         for (int i = 0; i < AS_MEMCPY_CHASE_STEPS; i++)
             at = (at + AS_MEMCPY_LINE_BYTES / AS_MEMCPY_NODE_BYTES) % nodes;
@@ -261,5 +218,5 @@ int main(void) {
         cmocka_unit_test(far_memory_is_there_or_absent),
         cmocka_unit_test(reference_of_latency_walks_the_chain),
     };
-    return cmocka_run_group_tests(tests, open_cpu, close_cpu);
+    return cmocka_run_group_tests(tests, host_open, host_close);
 }

@@ -1,7 +1,7 @@
 /* The synthetic suite: outputs against the reference with every kind of injection, kernels that skip a step or a piece
  * refused, shares parsed, the amount of work exact, and no cache serving the injection. */
+#include "host_case.h"
 #include "kernels/synthetic/synthetic.h"
-#include "place.h"
 #include "suites/suites.h"
 
 #include <math.h>
@@ -14,90 +14,17 @@
 
 #include <cmocka.h>
 
-enum { SEED = 42, TEAM = 3 };
-
-static as_device cpu = {.driver = &as_cpu_driver, .name = "cpu", .last_level_cache_bytes = 32 << 20};
-static as_team *team;
-
-/* Three members even where there are fewer CPUs: they then share one. */
-static int make_team(void **state) {
-    (void)state;
-    as_placement real, p;
-    as_error e;
-    if (as_place_resolve(NULL, &real, &e) != AS_OK)
-        return -1;
-    p = real;
-    p.cpus = TEAM;
-    for (int k = 0; k < TEAM; k++)
-        p.cpu[k] = real.cpu[k % real.cpus];
-    return as_team_create(&team, TEAM, &p, &e) == AS_OK ? 0 : -1;
-}
-
-static int end_team(void **state) {
-    (void)state;
-    as_team_destroy(team);
-    return 0;
-}
-
-static as_params params_of(const char *text) {
-    as_params p;
-    as_error e;
-    char copy[128], *rest = copy;
-    assert_int_equal(as_params_init(&p, as_synthetic_suite.axes, as_synthetic_suite.n_axes, &e), AS_OK);
-    snprintf(copy, sizeof copy, "%s", text);
-    for (char *pair; (pair = strsep(&rest, ";"));) {
-        char *value = strchr(pair, '=');
-        assert_non_null(value);
-        *value++ = '\0';
-        assert_int_equal(as_params_set(&p, pair, value, &e), AS_OK);
-    }
-    return p;
-}
-
-static const as_variant *variant_of(const char *name) {
-    const as_variant *v = as_synthetic_suite.variants;
-    while (strcmp(v->on, "cpu") != 0 || strcmp(v->name, name) != 0)
-        v++;
-    return v;
-}
-
-static as_work work_of(const char *variant, const char *axes, as_params *p) {
-    as_work w;
-    as_error e = {0};
-    *p = params_of(axes);
-    if (as_synthetic_suite.describe(p, variant_of(variant), &cpu, &w, &e) != AS_OK)
-        fail_msg("%s %s: %s", variant, axes, e.message);
-    return w;
-}
+static as_work work_of(const char *variant, const char *axes) { return host_work(&as_synthetic_suite, variant, axes); }
 
 /* Outputs that differ from the reference of one operation by `run`. */
 static int64_t wrong(const char *variant, const char *axes, as_run_fn run) {
-    as_params p;
-    const as_work w = work_of(variant, axes, &p);
-    const as_variant *v = variant_of(variant);
-    uint32_t *in = malloc((size_t)w.operand[0].count * 4), *out = malloc((size_t)w.rows * 4);
-    double *expected = malloc((size_t)w.rows * sizeof *expected), *scale = malloc((size_t)w.rows * sizeof *scale);
-    int64_t *rows = malloc((size_t)w.rows * sizeof *rows), bad = 0;
-    assert_true(in && out && expected && scale && rows);
-    as_rng_fill(in, AS_U32, AS_BITS, 0, (uint64_t)w.operand[0].count, SEED, w.operand[0].key);
-    memset(out, 0xFF, (size_t)w.rows * 4);
-    void *operand[] = {in, out};
-    as_call call = {.params = &p, .operand = operand, .device = &cpu, .team = team};
-    as_error e = {0};
-    if (v->prepare(&call, &call.state, &e) != AS_OK || run(&call, &e) != AS_OK)
-        fail_msg("%s", e.message);
-    v->finish(call.state);
-    for (int64_t i = 0; i < w.rows; i++)
-        rows[i] = i;
-    const as_reference r = {&p, &w, (const void *const *)operand, rows, w.rows, expected, scale, NULL};
-    assert_int_equal(as_synthetic_suite.reference(&r, &e), AS_OK);
-    for (int64_t i = 0; i < w.rows; i++)
-        bad += !(fabs(out[i] - expected[i]) <= w.tolerance * scale[i]);
-    free(in);
-    free(out);
-    free(expected);
-    free(scale);
-    free(rows);
+    as_variant v = *host_variant(&as_synthetic_suite, variant);
+    v.run = run;
+    host_case t;
+    host_begin(&t, &as_synthetic_suite, &v, axes, team_of_three);
+    host_run(&t);
+    const int64_t bad = host_wrong(&t);
+    host_end(&t);
     return bad;
 }
 
@@ -167,13 +94,12 @@ static void injection_is_exact(void **state) {
     const char *const shares[] = {"0.01", "0.02", "0.05", "0.2", "10"};
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
         const double share = atof(shares[i]);
-        as_params p, injected;
         setenv("ASSAY_INJECT", shares[i], 1);
-        const as_work base = work_of("spin", "us=20", &p), more = work_of("spin", "us=20;inject=1", &injected);
+        const as_work base = work_of("spin", "us=20"), more = work_of("spin", "us=20;inject=1");
         assert_true(base.items == more.items && base.operand[1].key == 20 * AS_SYNTHETIC_CPU_STEPS);
         assert_true(fabs(more.operand[1].key / (double)base.operand[1].key - 1 - share) < 5e-4);
-        const as_work few = work_of("stream", "bytes=16777216", &p);
-        const as_work many = work_of("stream", "bytes=16777216;inject=1", &injected);
+        const as_work few = work_of("stream", "bytes=16777216");
+        const as_work many = work_of("stream", "bytes=16777216;inject=1");
         assert_true(few.bytes_read == many.bytes_read && few.rows == 1024);
         assert_true(fabs((double)many.rows / (double)few.rows - 1 - share) < 5e-4);
     }
@@ -187,7 +113,7 @@ static void no_cache_serves_the_injection(void **state) {
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
         as_synthetic_pieces s;
         as_error e;
-        const as_params p = params_of("bytes=16777216;inject=1");
+        const as_params p = host_params(&as_synthetic_suite, "bytes=16777216;inject=1");
         int64_t last[1024];
         setenv("ASSAY_INJECT", shares[i], 1);
         assert_int_equal(as_synthetic_pieces_of(&p, &s, &e), AS_OK);
@@ -228,10 +154,10 @@ static void shares_are_read_strictly(void **state) {
 }
 
 static double spin_ns(const char *axes) {
-    as_params p = params_of(axes);
+    as_params p = host_params(&as_synthetic_suite, axes);
     uint32_t start = 7, end;
     void *operand[] = {&start, &end};
-    as_call call = {.params = &p, .operand = operand, .device = &cpu, .team = team};
+    as_call call = {.params = &p, .operand = operand, .device = &cpu, .team = team_of_three};
     as_error e;
     double least = INFINITY;
     assert_int_equal(as_synthetic_spin_prepare_cpu(&call, &call.state, &e), AS_OK);
@@ -262,5 +188,5 @@ int main(void) {
         cmocka_unit_test(no_cache_serves_the_injection),     cmocka_unit_test(shares_are_read_strictly),
         cmocka_unit_test(time_grows_with_the_steps),
     };
-    return cmocka_run_group_tests(tests, make_team, end_team);
+    return cmocka_run_group_tests(tests, host_open, host_close);
 }
