@@ -11,12 +11,12 @@ if ! "$python" -c 'import numpy, scipy, matplotlib, jinja2' 2>/dev/null; then
 fi
 export ASSAY_PYTHON=$python
 
-# 50%: this is about the way through, not about how quiet the machine is.
+# 50%: this is about the way through, not about how quiet the machine is; beside other load a case may stay undecided.
 duet=("$ASSAY" duet "$ASSAY" --env-b LANG=C --device cpu --filter '^launch/direct/(chain:(8|64)/)?dev:'
     --pairs 6 --budget 4s --threshold '50%' --folder "$work/duet" --json "$work/duet.json")
 expect 0 "${duet[@]}"
 grep -q '^duet: pair 6 of 6' "$work/err" || fail 'no progress'
-holds "$work/duet.json" '.command == "duet" and .counts.same == 3 and ([.cases[] | .paired and .launches.base == 6] | all)'
+holds "$work/duet.json" '.command == "duet" and (.counts | .same + .inconclusive == 3 and .slower + .faster == 0) and ([.cases[] | .paired and .launches.base == 6] | all)'
 holds "$work/duet/duet.json" '.order | length == 6 and (sort | unique) == ["a", "b"]'
 for file in "$work"/duet/[ab]/*.json; do
     strict "$file"
