@@ -279,7 +279,7 @@ static void dump_stages(const char *variant, const char *axes, as_team *team, du
 
 static void check_layers(const char *axes) {
     static dump plain, fast;
-    const as_params p = host_params(&as_inference_suite, axes);
+    const as_params p = case_params(&as_inference_suite, axes);
     const as_step s = as_step_of(&p);
     dump_stages("naive", axes, team_of_one, &plain);
     dump_stages("simd", axes, team_of_three, &fast);

@@ -16,7 +16,7 @@
 /* ---- refusals ---- */
 
 static void refuse(const char *variant, const char *axes, const char *why) {
-    const as_params p = host_params(&as_inference_suite, axes);
+    const as_params p = case_params(&as_inference_suite, axes);
     as_work w;
     as_error e = {0};
     assert_int_equal(as_inference_suite.describe(&p, host_variant(&as_inference_suite, variant), &cpu, &w, &e),
@@ -49,7 +49,7 @@ static void nonsense_is_refused(void **state) {
 }
 
 static double bytes_of(const char *axes) {
-    const as_params p = host_params(&as_inference_suite, axes);
+    const as_params p = case_params(&as_inference_suite, axes);
     as_work w;
     as_error e;
     assert_int_equal(as_inference_suite.describe(&p, host_variant(&as_inference_suite, "simd"), &cpu, &w, &e), AS_OK);
@@ -64,7 +64,7 @@ static void the_largest_that_fits_is_named(void **state) {
     (void)state;
     const double room = 6e9;
     char text[160], axes[128];
-    as_params p = host_params(&as_inference_suite, "model=llama-1b;batch=64;context=4096");
+    as_params p = case_params(&as_inference_suite, "model=llama-1b;batch=64;context=4096");
     as_inference_suite.largest(&p, host_variant(&as_inference_suite, "simd"), &cpu, room, text);
     long long batch = 0, context = 0;
     if (sscanf(text, "the largest that fits is batch:%lld, or context:%lld", &batch, &context) != 2)
@@ -75,7 +75,7 @@ static void the_largest_that_fits_is_named(void **state) {
         snprintf(axes, sizeof axes, "model=llama-1b;batch=64;context=%lld", context + more);
         assert_int_equal(bytes_of(axes) <= room, !more);
     }
-    p = host_params(&as_inference_suite, "model=llama-8b");
+    p = case_params(&as_inference_suite, "model=llama-8b");
     as_inference_suite.largest(&p, host_variant(&as_inference_suite, "simd"), &cpu, room, text);
     assert_non_null(strstr(text, "no batch fits"));
 }

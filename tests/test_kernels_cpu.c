@@ -111,7 +111,7 @@ static void reference_matches_long_double(void **state) {
     double expected[2 * N], scale[2 * N];
     as_rng_fill(a, AS_F32, AS_NORMAL, 0, M * K, HOST_SEED, 1);
     as_rng_fill(b, AS_F32, AS_NORMAL, 0, K * N, HOST_SEED, 2);
-    as_params p = host_params(&as_matmul_suite, "n=9;m=13;k=57");
+    as_params p = case_params(&as_matmul_suite, "n=9;m=13;k=57");
     const void *input[] = {a, b, NULL};
     const int64_t rows[] = {12, 3};
     as_reference r = {.params = &p, .input = input, .rows = rows, .n_rows = 2, .expected = expected, .scale = scale};
@@ -138,7 +138,7 @@ static void tiled_refuses_a_larger_team(void **state) {
     (void)state;
     float a[4] = {1, 2, 3, 4}, b[4] = {1, 0, 0, 1}, c[4];
     void *operand[] = {a, b, c};
-    as_params p = host_params(&as_matmul_suite, "n=2");
+    as_params p = case_params(&as_matmul_suite, "n=2");
     as_error e;
     as_call call = {.params = &p, .operand = operand, .device = &cpu, .team = team_of_one};
     assert_int_equal(as_matmul_tiled_prepare_cpu(&call, &call.state, &e), AS_OK);
@@ -242,7 +242,7 @@ static int64_t now_ns(void) {
 
 static void spin_is_never_short(void **state) {
     (void)state;
-    as_params p = host_params(&as_launch_suite, "chain=20;kernel=10us");
+    as_params p = case_params(&as_launch_suite, "chain=20;kernel=10us");
     as_error e;
     as_call call = {.params = &p, .device = &cpu, .team = team_of_one};
     int64_t begin = now_ns();
@@ -277,7 +277,7 @@ static void multiply_adds_stay_below_what_is_possible(void **state) {
     as_isa_limit(AS_ISA_AVX2);
     if (as_isa_best() != AS_ISA_AVX2)
         skip();
-    as_params p = host_params(&as_ceiling_suite, "type=f32");
+    as_params p = case_params(&as_ceiling_suite, "type=f32");
     double steps;
     void *operand[] = {&steps};
     as_error e;
@@ -293,7 +293,7 @@ static void multiply_adds_stay_below_what_is_possible(void **state) {
 /* l3 and dram share one range out; their parts must cover it in every operation, also when they have moved on. */
 static void shared_range_is_covered_every_time(void **state) {
     (void)state;
-    as_params p = host_params(&as_ceiling_suite, "level=l3;threads=all");
+    as_params p = case_params(&as_ceiling_suite, "level=l3;threads=all");
     as_ceiling_cpu_size size;
     as_error e;
     if (as_ceiling_size_cpu(&p, &size, &e) == AS_EABSENT)

@@ -88,7 +88,7 @@ static void one_thread_cannot_wake_another(void **state) {
     (void)state;
     static const char *const pairs[] = {"wake_futex", "wake_pipe", "queue_fresh", "queue_idle"};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        as_params p = host_params(&as_launch_suite, "chain=1;threads=all");
+        as_params p = case_params(&as_launch_suite, "chain=1;threads=all");
         as_error e = {0};
         as_call call = {.params = &p, .device = &cpu, .team = team_of_one};
         assert_int_equal(host_variant(&as_launch_suite, pairs[i])->prepare(&call, &call.state, &e), AS_EABSENT);

@@ -24,7 +24,7 @@ static as_error error;
 static void copy(const as_variant *v, int64_t bytes, as_team *team) {
     char axes[48];
     snprintf(axes, sizeof axes, "bytes=%lld", (long long)bytes);
-    const as_params p = host_params(&as_memcpy_suite, axes);
+    const as_params p = case_params(&as_memcpy_suite, axes);
     unsigned char *from = malloc((size_t)bytes), *to = malloc((size_t)bytes + 2 * GUARD);
     assert_non_null(from);
     assert_non_null(to);
@@ -79,7 +79,7 @@ static void request(const char *name, int64_t bytes, int copies) {
     const as_variant *v = host_variant(&as_memcpy_suite, name);
     char axes[48];
     snprintf(axes, sizeof axes, "bytes=%lld;copies=%d", (long long)bytes, copies);
-    const as_params p = host_params(&as_memcpy_suite, axes);
+    const as_params p = case_params(&as_memcpy_suite, axes);
     unsigned char *from = malloc((size_t)bytes), *to = malloc((size_t)bytes + 2 * GUARD);
     assert_non_null(from);
     assert_non_null(to);
@@ -158,7 +158,7 @@ static void huge_pages_are_counted(void **unused) {
     (void)unused;
     enum { BYTES = 5 << 20 };
     const as_variant *v = host_variant(&as_memcpy_suite, "huge");
-    const as_params p = host_params(&as_memcpy_suite, "bytes=5242880");
+    const as_params p = case_params(&as_memcpy_suite, "bytes=5242880");
     void *operand[2];
     double extra[AS_MAX_EXTRA] = {-1, -1, -1};
     for (int i = 0; i < 2; i++) {
@@ -193,7 +193,7 @@ static void reference_of_latency_walks_the_chain(void **unused) {
     (void)unused;
     static const char *const sizes[] = {"bytes=256", "bytes=2097152", "bytes=1280"};
     for (int k = 0; k < 3; k++) {
-        const as_params p = host_params(&as_memcpy_suite, sizes[k]);
+        const as_params p = case_params(&as_memcpy_suite, sizes[k]);
         double expected, scale;
         const int64_t row = 0;
         const int64_t nodes = as_params_int(&p, "bytes") / AS_MEMCPY_NODE_BYTES;

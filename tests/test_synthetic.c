@@ -113,7 +113,7 @@ static void no_cache_serves_the_injection(void **state) {
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
         as_synthetic_pieces s;
         as_error e;
-        const as_params p = host_params(&as_synthetic_suite, "bytes=16777216;inject=1");
+        const as_params p = case_params(&as_synthetic_suite, "bytes=16777216;inject=1");
         int64_t last[1024];
         setenv("ASSAY_INJECT", shares[i], 1);
         assert_int_equal(as_synthetic_pieces_of(&p, &s, &e), AS_OK);
@@ -154,7 +154,7 @@ static void shares_are_read_strictly(void **state) {
 }
 
 static double spin_ns(const char *axes) {
-    as_params p = host_params(&as_synthetic_suite, axes);
+    as_params p = case_params(&as_synthetic_suite, axes);
     uint32_t start = 7, end;
     void *operand[] = {&start, &end};
     as_call call = {.params = &p, .operand = operand, .device = &cpu, .team = team_of_three};

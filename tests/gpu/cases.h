@@ -2,7 +2,8 @@
  * include it. Written against the suites' tables alone: a variant added there is tested. */
 #pragma once
 
-#include "gpu_test.h"
+#include "gpu_device.h"
+#include "host_case.h"
 
 #include "kernels/cuda/internal.h"
 #include "suites/suites.h"
@@ -10,27 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#define DRIVER as_cuda_driver
 enum { POISON = 0xFF };
-
-static as_device device;
-static as_stream stream;
-
-static int open_device(void **state) {
-    (void)state;
-    as_error e = {0};
-    if (DRIVER.open(0, &device, &e) == AS_OK && DRIVER.stream_create(&device, &stream, &e) == AS_OK)
-        return 0;
-    fprintf(stderr, "%s\n", e.message);
-    return -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    DRIVER.stream_destroy(&device, stream);
-    DRIVER.close(&device);
-    return 0;
-}
 
 /* A prepared case: operands on the device, inputs also on the host. */
 typedef struct bench {
@@ -60,21 +41,13 @@ static void tear_down(bench *b) {
 
 /* axes: "n=17;m=5". False where this machine lacks what the variant needs. */
 static bool set_up(bench *b, const as_suite *suite, const as_variant *v, const char *axes, bool counted) {
-    char text[128], *save = NULL;
     *b = (bench){.suite = suite, .variant = v};
     as_error e = {0};
     if (v->available && v->available(&device, &e) == AS_EABSENT) {
         print_message("%s: %s\n", v->name, e.message);
         return false;
     }
-    assert_ok(as_params_init(&b->params, suite->axes, suite->n_axes, e));
-    snprintf(text, sizeof text, "%s", axes);
-    for (char *one = strtok_r(text, ";", &save); one; one = strtok_r(NULL, ";", &save)) {
-        char *value = strchr(one, '=');
-        assert_non_null(value);
-        *value++ = '\0';
-        assert_ok(as_params_set(&b->params, one, value, e));
-    }
+    b->params = case_params(suite, axes);
     const as_status described = suite->describe(&b->params, v, &device, &b->work, &e);
     if (described == AS_EUSAGE) /* of another type, or a shape that it does not take: the suites' tests say which */
         return false;
@@ -125,19 +98,6 @@ static void run(bench *b) {
             assert_ok(DRIVER.copy(&device, b->host[i], b->operand[i], bytes_of(&b->work.operand[i]), e));
 }
 
-static double element(const as_operand *o, const void *data, int64_t i) {
-    switch (o->type) {
-    case AS_F32: return ((const float *)data)[i];
-    case AS_F64: return ((const double *)data)[i];
-    case AS_U32: return ((const uint32_t *)data)[i];
-    case AS_I32: return ((const int32_t *)data)[i];
-    case AS_BF16: return (double)as_bf16_to_f32(((const uint16_t *)data)[i]);
-    case AS_F16: return (double)as_f16_to_f32(((const uint16_t *)data)[i]);
-    default: fail_msg("outputs of type %s are not read here", as_dtype_name(o->type));
-    }
-    return NAN;
-}
-
 /* The output against the suite's host reference: all rows, or of many every fifth, which meets every row of a tile. */
 static void check_reference(const bench *b, const char *axes) {
     const as_work *w = &b->work;
@@ -157,7 +117,7 @@ static void check_reference(const bench *b, const char *axes) {
     assert_ok(b->suite->reference(&r, e));
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = rows[i / w->columns] * w->columns + i % w->columns;
-        const double got = element(out, b->host[w->operands - 1], at);
+        const double got = case_element(out->type, b->host[w->operands - 1], at);
         if (!(fabs(got - expected[i]) <= w->tolerance * scale[i])) /* NaN fails */
             fail_msg("%s/%s %s: element %lld is %.9g, expected %.9g", b->suite->name, b->variant->name, axes,
                      (long long)at, got, expected[i]);

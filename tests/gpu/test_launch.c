@@ -1,6 +1,7 @@
 /* Suite launch on a GPU: every shape, wait, worker and cold case counts what it runs; configurations give exact outputs;
  * misuses leave codes and a device that works. This program is also its own fresh process. */
-#include "gpu_test.h"
+#include "gpu_device.h"
+#include "host_case.h"
 
 #include "kernels/cuda/internal.h"
 #include "kernels/launch/child.h"
@@ -10,56 +11,20 @@
 
 #include <string.h>
 
-#define DRIVER as_cuda_driver
-
-static as_device device;
-static as_stream stream;
 static as_placement place;
 
-static int open_device(void **state) {
-    (void)state;
+static int open_all(void **state) {
     as_error e = {0};
-    if (as_place_resolve(NULL, &place, &e) == AS_OK && DRIVER.open(0, &device, &e) == AS_OK &&
-        DRIVER.stream_create(&device, &stream, &e) == AS_OK)
-        return 0;
+    if (as_place_resolve(NULL, &place, &e) == AS_OK)
+        return open_device(state);
     fprintf(stderr, "%s\n", e.message);
     return -1;
 }
 
-static int close_device(void **state) {
-    (void)state;
-    DRIVER.stream_destroy(&device, stream);
-    DRIVER.close(&device);
-    return 0;
-}
-
-static const as_variant *variant_of(const char *name) {
-    for (const as_variant *v = as_launch_suite.variants; v->name; v++)
-        if (strcmp(v->on, "cuda") == 0 && strcmp(v->name, name) == 0)
-            return v;
-    fail_msg("no cuda variant %s", name);
-    return NULL;
-}
-
-/* "chain=3;workers=2" */
-static as_params params_of(const char *axes) {
-    as_params p;
-    char text[128], *save = NULL;
-    assert_ok(as_params_init(&p, as_launch_suite.axes, as_launch_suite.n_axes, e));
-    snprintf(text, sizeof text, "%s", axes);
-    for (char *one = strtok_r(text, ";", &save); one; one = strtok_r(NULL, ";", &save)) {
-        char *value = strchr(one, '=');
-        assert_non_null(value);
-        *value++ = '\0';
-        assert_ok(as_params_set(&p, one, value, e));
-    }
-    return p;
-}
-
 /* Twice with the counter, once as it is timed. False where this machine lacks what the case needs. */
 static bool counts(const char *name, const char *axes, double extra[AS_MAX_EXTRA]) {
-    const as_variant *v = variant_of(name);
-    as_params p = params_of(axes);
+    const as_variant *v = case_variant(&as_launch_suite, "cuda", name);
+    as_params p = case_params(&as_launch_suite, axes);
     as_work w;
     as_error why = {0};
     void *counter;
@@ -187,7 +152,7 @@ static void test_configurations(void **state) {
                 char axes[64];
                 const size_t bytes = (size_t)sizes[s] * sizeof(uint32_t);
                 snprintf(axes, sizeof axes, "n=%lld;block=%s", (long long)sizes[s], blocks[b]);
-                as_params p = params_of(axes);
+                as_params p = case_params(&as_launch_suite, axes);
                 uint32_t *x = malloc(bytes), *y = malloc(bytes);
                 void *operand[AS_MAX_OPERANDS] = {0};
                 as_rng_fill(x, AS_U32, AS_BITS, 0, (uint64_t)sizes[s], 11, 1);
@@ -196,7 +161,7 @@ static void test_configurations(void **state) {
                 assert_ok(DRIVER.copy(&device, operand[0], x, bytes, e));
                 assert_ok(DRIVER.set(&device, operand[1], 0xFF, bytes, e));
                 const as_call call = {.params = &p, .device = &device, .stream = stream, .operand = operand};
-                assert_ok(variant_of(names[k])->run(&call, e));
+                assert_ok(case_variant(&as_launch_suite, "cuda", names[k])->run(&call, e));
                 assert_ok(DRIVER.stream_sync(&device, stream, e));
                 assert_ok(DRIVER.copy(&device, y, operand[1], bytes, e));
                 for (int64_t i = 0; i < sizes[s]; i++) {
@@ -314,5 +279,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_device_side), cmocka_unit_test(test_priorities), cmocka_unit_test(test_configurations),
         cmocka_unit_test(test_misuses),     cmocka_unit_test(test_cold),
     };
-    return cmocka_run_group_tests_name("launch on a GPU", tests, open_device, close_device) != 0;
+    return cmocka_run_group_tests_name("launch on a GPU", tests, open_all, close_device) != 0;
 }

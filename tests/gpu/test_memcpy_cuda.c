@@ -1,6 +1,7 @@
 /* Suite memcpy on a GPU: every variant at ragged sizes against its source, twice, into poisoned outputs; guards around
  * the copy kernel; the times that variants take by themselves. */
-#include "gpu_test.h"
+#include "gpu_device.h"
+#include "host_case.h"
 
 #include "kernels/memcpy/memcpy.h"
 #include "suites/suites.h"
@@ -8,27 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define DRIVER as_cuda_driver
 enum { POISON = 0xFF, SEED = 11 };
-
-static as_device device;
-static as_stream stream;
-
-static int open_device(void **state) {
-    (void)state;
-    as_error e = {0};
-    if (DRIVER.open(0, &device, &e) == AS_OK && DRIVER.stream_create(&device, &stream, &e) == AS_OK)
-        return 0;
-    fprintf(stderr, "%s\n", e.message);
-    return -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    DRIVER.stream_destroy(&device, stream);
-    DRIVER.close(&device);
-    return 0;
-}
 
 /* One case, prepared. */
 typedef struct bench {
@@ -41,14 +22,6 @@ typedef struct bench {
 } bench;
 
 static size_t bytes_of(const as_operand *o) { return (size_t)o->count * as_dtype_bytes(o->type); }
-
-static const as_variant *variant_of(const char *name) {
-    for (const as_variant *v = as_memcpy_suite.variants; v->name; v++)
-        if (strcmp(v->on, "cuda") == 0 && strcmp(v->name, name) == 0)
-            return v;
-    fail_msg("no cuda variant %s", name);
-    return NULL;
-}
 
 static void tear_down(bench *b) {
     if (b->variant->finish && b->state)
@@ -69,20 +42,13 @@ static void make_operands(bench *b) {
 
 /* False where this machine lacks what the case needs: its reason is printed. */
 static bool set_up(bench *b, const char *variant, const char *axes) {
-    char text[128], *rest = text;
     as_error e = {0};
-    *b = (bench){.variant = variant_of(variant)};
+    *b = (bench){.variant = case_variant(&as_memcpy_suite, "cuda", variant)};
     if (b->variant->available && b->variant->available(&device, &e) != AS_OK) {
         print_message("%s: %s\n", variant, e.message);
         return false;
     }
-    assert_ok(as_params_init(&b->params, as_memcpy_suite.axes, as_memcpy_suite.n_axes, e));
-    snprintf(text, sizeof text, "%s", axes);
-    for (char *pair; (pair = strsep(&rest, ";"));) {
-        char *value = pair;
-        const char *axis = strsep(&value, "=");
-        assert_ok(as_params_set(&b->params, axis, value, e));
-    }
+    b->params = case_params(&as_memcpy_suite, axes);
     assert_ok(as_memcpy_suite.describe(&b->params, b->variant, &device, &b->work, e));
     make_operands(b);
     b->call = (as_call){.params = &b->params,
@@ -284,7 +250,7 @@ static void test_copy_kernel_alignments(void **state) {
     (void)state;
     enum { GUARD = 32, MOST = 40000, SIZES = 6 };
     static const int64_t sizes[SIZES] = {1, 3, 15, 17, 4099, 33333};
-    const as_variant *v = variant_of("kernel");
+    const as_variant *v = case_variant(&as_memcpy_suite, "cuda", "kernel");
     unsigned char *want = malloc(MOST), *got = malloc(MOST);
     void *src, *dst;
     assert_true(want && got);

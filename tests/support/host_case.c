@@ -39,15 +39,17 @@ int host_close(void **state) {
     return 0;
 }
 
-const as_variant *host_variant(const as_suite *suite, const char *name) {
+const as_variant *case_variant(const as_suite *suite, const char *on, const char *name) {
     for (const as_variant *v = suite->variants; v->name; v++)
-        if (strcmp(v->on, "cpu") == 0 && strcmp(v->name, name) == 0)
+        if (strcmp(v->on, on) == 0 && strcmp(v->name, name) == 0)
             return v;
-    fail_msg("no cpu variant %s in %s", name, suite->name);
+    fail_msg("no %s variant %s in %s", on, name, suite->name);
     return NULL;
 }
 
-as_params host_params(const as_suite *suite, const char *axes) {
+const as_variant *host_variant(const as_suite *suite, const char *name) { return case_variant(suite, "cpu", name); }
+
+as_params case_params(const as_suite *suite, const char *axes) {
     as_params p;
     as_error e = {0};
     char copy[256], *rest = copy;
@@ -74,7 +76,7 @@ static as_work work_of(const as_suite *suite, const as_variant *v, const as_para
 }
 
 as_work host_work(const as_suite *suite, const char *variant, const char *axes) {
-    const as_params p = host_params(suite, axes);
+    const as_params p = case_params(suite, axes);
     return work_of(suite, host_variant(suite, variant), &p, axes);
 }
 
@@ -82,7 +84,7 @@ static size_t bytes_of(const as_operand *o) { return (size_t)o->count * as_dtype
 
 void host_begin(host_case *c, const as_suite *suite, const as_variant *v, const char *axes, as_team *team) {
     as_error e = {0};
-    *c = (host_case){.suite = suite, .variant = v, .params = host_params(suite, axes)};
+    *c = (host_case){.suite = suite, .variant = v, .params = case_params(suite, axes)};
     c->work = work_of(suite, v, &c->params, axes);
     for (int i = 0; i < c->work.operands; i++) {
         const as_operand *o = &c->work.operand[i];
@@ -114,7 +116,7 @@ void host_end(host_case *c) {
 
 void *host_output(const host_case *c) { return c->operand[c->work.operands - 1]; }
 
-static double element(as_dtype type, const void *data, size_t i) {
+double case_element(as_dtype type, const void *data, int64_t i) {
     switch (type) {
     case AS_F32: return (double)((const float *)data)[i];
     case AS_F64: return ((const double *)data)[i];
@@ -152,7 +154,7 @@ static double worst_of(const host_case *c, int64_t *wrong) {
         fail_msg("%s/%s: %s", c->suite->name, c->variant->name, e.message);
     *wrong = 0;
     for (size_t i = 0; i < count; i++) {
-        const double got = element(w->operand[w->operands - 1].type, host_output(c), i);
+        const double got = case_element(w->operand[w->operands - 1].type, host_output(c), (int64_t)i);
         const double share = fabs(got - expected[i]) / (w->tolerance * scale[i]);
         *wrong += !(share <= 1);
         if (!(share <= worst))

@@ -1,5 +1,6 @@
-/* A case of a suite on the host, prepared as the harness prepares it: operands filled from a seed or poisoned, a team of
- * pinned threads, the suite's reference. Failures of the test itself end it (cmocka). */
+/* What the tests of every kind of device ask a suite (case_*), and a case of it on the host (host_*), prepared as the
+ * harness prepares it: operands filled from a seed or poisoned, a team of pinned threads, the suite's reference. Failures
+ * of the test itself end it (cmocka). */
 #pragma once
 
 #include "suite.h"
@@ -13,11 +14,16 @@ extern as_team *team_of_one, *team_of_three; /* three members also where there a
 int host_open(void **state);
 int host_close(void **state);
 
+/* The variant of that name for a kind of device, "cpu" or "cuda"; host_variant for the host. */
+const as_variant *case_variant(const as_suite *suite, const char *on, const char *name);
 const as_variant *host_variant(const as_suite *suite, const char *name);
 /* axes: "n=17;type=f32"; "" for the defaults. */
-as_params host_params(const as_suite *suite, const char *axes);
+as_params case_params(const as_suite *suite, const char *axes);
 /* What the suite says of the case; its variant is one of the host's. */
 as_work host_work(const as_suite *suite, const char *variant, const char *axes);
+
+/* One element of an output: f64, f32, bf16, f16, u32, i32. */
+double case_element(as_dtype type, const void *data, int64_t i);
 
 typedef struct host_case {
     const as_suite *suite;
