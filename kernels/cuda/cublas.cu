@@ -3,10 +3,10 @@
 #include "cublas.h"
 
 #include "check.h"
+#include "library.h"
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 typedef void *native_handle;
@@ -15,7 +15,6 @@ enum { NATIVE_OK = 0, OPERATION_N = 0, PEDANTIC_MATH = 2, ATOMICS_NOT_ALLOWED = 
 static const size_t WORKSPACE_BYTES = (size_t)32 << 20;
 
 static struct library {
-    void *file;
     int (*create)(native_handle *);
     int (*destroy)(native_handle);
     int (*set_stream)(native_handle, cudaStream_t);
@@ -53,43 +52,22 @@ template <typename F> static bool find(void *file, const char *name, F *out) {
     return *out != NULL;
 }
 
-static bool resolve(void *f, struct library *l) {
-    find(f, "cublasSgemm_v2_64", &l->sgemm_64);
-    find(f, "cublasGetStatusString", &l->status_string);
-    return find(f, "cublasCreate_v2", &l->create) && find(f, "cublasDestroy_v2", &l->destroy) &&
-           find(f, "cublasSetStream_v2", &l->set_stream) && find(f, "cublasSetWorkspace_v2", &l->set_workspace) &&
-           find(f, "cublasSetMathMode", &l->set_math_mode) && find(f, "cublasSetAtomicsMode", &l->set_atomics_mode) &&
-           find(f, "cublasSetPointerMode_v2", &l->set_pointer_mode) && find(f, "cublasSgemm_v2", &l->sgemm);
-}
-
-void *as_cublas_open_library(const char *name) {
-    char path[128];
-    void *file = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (file)
-        return file;
-    snprintf(path, sizeof path, "/usr/local/cuda/lib64/%s", name);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+static bool resolve(void *f) {
+    struct library l = {};
+    find(f, "cublasSgemm_v2_64", &l.sgemm_64);
+    find(f, "cublasGetStatusString", &l.status_string);
+    const bool whole =
+        find(f, "cublasCreate_v2", &l.create) && find(f, "cublasDestroy_v2", &l.destroy) &&
+        find(f, "cublasSetStream_v2", &l.set_stream) && find(f, "cublasSetWorkspace_v2", &l.set_workspace) &&
+        find(f, "cublasSetMathMode", &l.set_math_mode) && find(f, "cublasSetAtomicsMode", &l.set_atomics_mode) &&
+        find(f, "cublasSetPointerMode_v2", &l.set_pointer_mode) && find(f, "cublasSgemm_v2", &l.sgemm);
+    if (whole)
+        cublas = l;
+    return whole;
 }
 
 as_status as_cublas_load(as_error *e) {
-    static const char *const names[] = {"libcublas.so.13", "libcublas.so.12"};
-    const char *why = "not found";
-    if (cublas.file)
-        return AS_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *file = as_cublas_open_library(names[i]);
-        if (!file)
-            continue;
-        struct library found = {};
-        if (resolve(file, &found)) {
-            cublas = found;
-            cublas.file = file; /* stays loaded: its teardown order against the CUDA runtime is undefined */
-            return AS_OK;
-        }
-        why = "an entry point is missing";
-        dlclose(file);
-    }
-    return as_fail(e, AS_EABSENT, "no usable cuBLAS (%s); put libcublas.so.13 or .12 on LD_LIBRARY_PATH", why);
+    return cublas.sgemm ? AS_OK : as_library_find("cuBLAS", "libcublas", resolve, e);
 }
 
 static as_status set_up(as_cublas_handle *h, as_error *e) {

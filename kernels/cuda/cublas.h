@@ -12,9 +12,6 @@ extern "C" {
 
 typedef struct as_cublas_handle as_cublas_handle;
 
-/* dlopen by the loader's own search first, then where the toolkit installs itself. NULL where neither has it. */
-void *as_cublas_open_library(const char *name);
-
 /* Loads libcublas.so.13 or .12 once a process. AS_EABSENT with the reason where neither loads. */
 as_status as_cublas_load(as_error *e) AS_MUST_CHECK;
 

@@ -3,7 +3,7 @@
 #include "cublaslt.h"
 
 #include "check.h"
-#include "cublas.h"
+#include "library.h"
 
 #include <dlfcn.h>
 #include <float.h>
@@ -26,7 +26,6 @@ struct candidate {
 };
 
 static struct library {
-    void *file;
     int (*create)(opaque *);
     int (*desc_create)(opaque *, int compute, int scale);
     int (*desc_destroy)(opaque);
@@ -69,38 +68,25 @@ template <typename F> static bool find(void *file, const char *name, F *out) {
     return *out != NULL;
 }
 
-static bool resolve(void *f, struct library *l) {
-    find(f, "cublasLtGetStatusString", &l->status_string);
-    return find(f, "cublasLtCreate", &l->create) && find(f, "cublasLtMatmulDescCreate", &l->desc_create) &&
-           find(f, "cublasLtMatmulDescDestroy", &l->desc_destroy) &&
-           find(f, "cublasLtMatmulDescSetAttribute", &l->desc_set) &&
-           find(f, "cublasLtMatrixLayoutCreate", &l->layout_create) &&
-           find(f, "cublasLtMatrixLayoutDestroy", &l->layout_destroy) &&
-           find(f, "cublasLtMatmulPreferenceCreate", &l->preference_create) &&
-           find(f, "cublasLtMatmulPreferenceDestroy", &l->preference_destroy) &&
-           find(f, "cublasLtMatmulPreferenceSetAttribute", &l->preference_set) &&
-           find(f, "cublasLtMatmulAlgoGetHeuristic", &l->heuristic) && find(f, "cublasLtMatmul", &l->matmul);
+static bool resolve(void *f) {
+    struct library l = {};
+    find(f, "cublasLtGetStatusString", &l.status_string);
+    const bool whole = find(f, "cublasLtCreate", &l.create) && find(f, "cublasLtMatmulDescCreate", &l.desc_create) &&
+                       find(f, "cublasLtMatmulDescDestroy", &l.desc_destroy) &&
+                       find(f, "cublasLtMatmulDescSetAttribute", &l.desc_set) &&
+                       find(f, "cublasLtMatrixLayoutCreate", &l.layout_create) &&
+                       find(f, "cublasLtMatrixLayoutDestroy", &l.layout_destroy) &&
+                       find(f, "cublasLtMatmulPreferenceCreate", &l.preference_create) &&
+                       find(f, "cublasLtMatmulPreferenceDestroy", &l.preference_destroy) &&
+                       find(f, "cublasLtMatmulPreferenceSetAttribute", &l.preference_set) &&
+                       find(f, "cublasLtMatmulAlgoGetHeuristic", &l.heuristic) && find(f, "cublasLtMatmul", &l.matmul);
+    if (whole)
+        lt = l;
+    return whole;
 }
 
 as_status as_cublaslt_load(as_error *e) {
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-    const char *why = "not found";
-    if (lt.file)
-        return AS_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *file = as_cublas_open_library(names[i]);
-        if (!file)
-            continue;
-        struct library found = {};
-        if (resolve(file, &found)) {
-            lt = found;
-            lt.file = file; /* stays loaded: its teardown order against the CUDA runtime is undefined */
-            return AS_OK;
-        }
-        why = "an entry point is missing";
-        dlclose(file);
-    }
-    return as_fail(e, AS_EABSENT, "no usable cuBLASLt (%s); put libcublasLt.so.13 or .12 on LD_LIBRARY_PATH", why);
+    return lt.matmul ? AS_OK : as_library_find("cuBLASLt", "libcublasLt", resolve, e);
 }
 
 /* One product by the given algorithm. The factors 1 and 0 are of the scale's type. */

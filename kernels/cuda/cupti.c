@@ -3,7 +3,7 @@
  * the part that has been the same since version 4 of that record. */
 #include "cupti.h"
 
-#include "cublas.h"
+#include "library.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -28,7 +28,6 @@ typedef void (*request_fn)(uint8_t **buffer, size_t *size, size_t *most_records)
 typedef void (*complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
 
 static struct library {
-    void *file;
     int (*enable)(int kind);
     int (*disable)(int kind);
     int (*flush)(uint32_t flag);
@@ -42,23 +41,6 @@ static struct trace {
     int64_t n, room;
     bool broken; /* out of memory */
 } trace;
-
-static bool resolve(void *file, struct library *l) {
-    /* POSIX lets dlsym's object pointer be copied into a function's. */
-    const struct {
-        const char *name;
-        void *to;
-    } all[] = {{"cuptiActivityEnable", &l->enable},      {"cuptiActivityDisable", &l->disable},
-               {"cuptiActivityFlushAll", &l->flush},     {"cuptiActivityRegisterCallbacks", &l->callbacks},
-               {"cuptiActivityGetNextRecord", &l->next}, {"cuptiActivityGetNumDroppedRecords", &l->dropped}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        void *const p = dlsym(file, all[i].name);
-        if (!p)
-            return false;
-        memcpy(all[i].to, &p, sizeof p);
-    }
-    return true;
-}
 
 static void request(uint8_t **buffer, size_t *size, size_t *most_records) {
     *buffer = aligned_alloc(ALIGNMENT, BUFFER_BYTES);
@@ -97,20 +79,28 @@ static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t siz
     free(buffer);
 }
 
-static as_status load(as_error *e) {
-    static const char *const names[] = {"libcupti.so.13", "libcupti.so.12"};
-    for (size_t i = 0; i < sizeof names / sizeof *names && !cupti.file; i++) {
-        void *file = as_cublas_open_library(names[i]);
-        struct library found = {0};
-        if (file && resolve(file, &found) && found.callbacks(request, complete) == OK) {
-            cupti = found;
-            cupti.file = file; /* stays loaded: it hooks the driver for good */
-        } else if (file) {
-            dlclose(file);
-        }
+static bool resolve(void *file) {
+    struct library l = {0};
+    /* POSIX lets dlsym's object pointer be copied into a function's. */
+    const struct {
+        const char *name;
+        void *to;
+    } all[] = {{"cuptiActivityEnable", &l.enable},      {"cuptiActivityDisable", &l.disable},
+               {"cuptiActivityFlushAll", &l.flush},     {"cuptiActivityRegisterCallbacks", &l.callbacks},
+               {"cuptiActivityGetNextRecord", &l.next}, {"cuptiActivityGetNumDroppedRecords", &l.dropped}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        void *const p = dlsym(file, all[i].name);
+        if (!p)
+            return false;
+        memcpy(all[i].to, &p, sizeof p);
     }
-    return cupti.file ? AS_OK : as_fail(e, AS_EABSENT, "no usable CUPTI; put libcupti.so.13 or .12 on LD_LIBRARY_PATH");
+    if (l.callbacks(request, complete) != OK)
+        return false;
+    cupti = l;
+    return true;
 }
+
+static as_status load(as_error *e) { return cupti.enable ? AS_OK : as_library_find("CUPTI", "libcupti", resolve, e); }
 
 as_status as_cupti_start(as_error *e) {
     AS_TRY(load(e));

@@ -7,7 +7,7 @@
  * best. */
 #pragma once
 
-#include <string.h>
+#include "config.h"
 
 #define AS_MATMUL_MMA(X)                                                                                               \
     X("128x256w8s4", 128, 256, 2, 4, 4, 1, 100)                                                                        \
@@ -19,15 +19,10 @@
 #define AS_MMA_LISTED(name, ...) ", " name
 #define AS_MMA_NAMES "auto" AS_MATMUL_MMA(AS_MMA_LISTED)
 
-/* The row's number, -1 for auto, -2 where there is no such row. */
+/* As as_config_row. */
 static inline int as_mma_row(const char *name) {
 #define AS_MMA_NAME(name, ...) name,
     static const char *const names[] = {AS_MATMUL_MMA(AS_MMA_NAME)};
 #undef AS_MMA_NAME
-    if (strcmp(name, "auto") == 0)
-        return -1;
-    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-        if (strcmp(names[i], name) == 0)
-            return i;
-    return -2;
+    return as_config_row(names, (int)(sizeof names / sizeof *names), name);
 }

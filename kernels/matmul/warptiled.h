@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include <string.h>
+#include "config.h"
 
 enum { AS_WARPTILED_PLAIN, AS_WARPTILED_PAIRED };
 
@@ -31,15 +31,10 @@ enum { AS_WARPTILED_PLAIN, AS_WARPTILED_PAIRED };
 #define AS_WARPTILED_LISTED(name, ...) ", " name
 #define AS_WARPTILED_NAMES "auto" AS_MATMUL_WARPTILED(AS_WARPTILED_LISTED)
 
-/* The row's number, -1 for auto, -2 where there is no such row. */
+/* As as_config_row. */
 static inline int as_warptiled_row(const char *name) {
 #define AS_WARPTILED_NAME(name, ...) name,
     static const char *const names[] = {AS_MATMUL_WARPTILED(AS_WARPTILED_NAME)};
 #undef AS_WARPTILED_NAME
-    if (strcmp(name, "auto") == 0)
-        return -1;
-    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-        if (strcmp(names[i], name) == 0)
-            return i;
-    return -2;
+    return as_config_row(names, (int)(sizeof names / sizeof *names), name);
 }

@@ -10,7 +10,7 @@
  * n = 4096 on an H200 did not contradict (wgmma.cuh). */
 #pragma once
 
-#include <string.h>
+#include "config.h"
 
 enum { AS_WGMMA_BOXES, AS_WGMMA_DEFERRED, AS_WGMMA_DIRECT };
 
@@ -31,15 +31,10 @@ enum { AS_WGMMA_BOXES, AS_WGMMA_DEFERRED, AS_WGMMA_DIRECT };
 #define AS_WGMMA_LISTED(name, ...) ", " name
 #define AS_WGMMA_NAMES "auto" AS_MATMUL_WGMMA(AS_WGMMA_LISTED)
 
-/* The row's number, -1 for auto, -2 where there is no such row. */
+/* As as_config_row. */
 static inline int as_wgmma_row(const char *name) {
 #define AS_WGMMA_NAME(name, ...) name,
     static const char *const names[] = {AS_MATMUL_WGMMA(AS_WGMMA_NAME)};
 #undef AS_WGMMA_NAME
-    if (strcmp(name, "auto") == 0)
-        return -1;
-    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-        if (strcmp(names[i], name) == 0)
-            return i;
-    return -2;
+    return as_config_row(names, (int)(sizeof names / sizeof *names), name);
 }
