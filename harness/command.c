@@ -5,6 +5,7 @@
 #include "journal.h"
 #include "lock.h"
 #include "plan.h"
+#include "plan_cases.h"
 #include "run.h"
 #include "telemetry.h"
 #include "worker.h"
@@ -32,22 +33,32 @@ static void print_version(void) {
            as_build.toolkit[0] ? ", " : "", as_build.toolkit);
 }
 
+static void list_suite(const as_suite *s) {
+    printf("%s: %s%s\n", s->name, s->summary, s->only_if_named ? " (only with --suite or --cases)" : "");
+    for (const as_variant *v = s->variants; v->name; v++)
+        printf("  %-5s %-20s %s\n", v->on, v->name, v->summary ? v->summary : "");
+    for (int i = 0; i < s->n_axes; i++)
+        printf("  axis  %-20s %s (default %s)\n", s->axes[i].name, s->axes[i].help ? s->axes[i].help : "",
+               s->axes[i].fallback);
+}
+
+/* JSON is the whole catalogue, as results hold it. */
 static int list(const as_registry *registry, const as_options *o) {
-    if (o->json) {
+    as_error e = {0};
+    if (o->chosen > (o->json || o->suites.count > 0))
+        as_fail(&e, AS_EUSAGE, "list takes --suite or --json; `assay run --dry-run` prints the cases of a plan");
+    else if (as_registry_check_suites(registry, &o->suites, &e) == AS_OK && o->json) {
         json_t *catalogue = as_plan_catalogue(registry);
         int rc = json_dumpf(catalogue, stdout, JSON_INDENT(2)) == 0 ? 0 : 3;
         puts("");
         json_decref(catalogue);
         return rc;
     }
-    for (const as_suite *const *s = registry->suites; s && *s; s++) {
-        printf("%s: %s%s\n", (*s)->name, (*s)->summary, (*s)->only_if_named ? " (only with --suite or --cases)" : "");
-        for (const as_variant *v = (*s)->variants; v->name; v++)
-            printf("  %-5s %-20s %s\n", v->on, v->name, v->summary ? v->summary : "");
-        for (int i = 0; i < (*s)->n_axes; i++)
-            printf("  axis  %-20s %s (default %s)\n", (*s)->axes[i].name, (*s)->axes[i].help ? (*s)->axes[i].help : "",
-                   (*s)->axes[i].fallback);
-    }
+    if (e.status != AS_OK)
+        return fail(&e, NULL);
+    for (const as_suite *const *s = registry->suites; s && *s; s++)
+        if (as_names_hold(&o->suites, (*s)->name))
+            list_suite(*s);
     return 0;
 }
 

@@ -101,7 +101,7 @@ static bool selected(const selection *s, const char *id) {
     return !s->listed || line_in(s->listed, id);
 }
 
-static bool named(const as_names *list, const char *name) {
+bool as_names_hold(const as_names *list, const char *name) {
     for (int i = 0; i < list->count; i++)
         if (strcmp(list->name[i], name) == 0)
             return true;
@@ -111,14 +111,14 @@ static bool named(const as_names *list, const char *name) {
 /* A filter alone is too wide a net for a suite that must be named: "dev:cpu" would draw it in. */
 static bool suite_wanted(const as_options *o, const as_suite *suite) {
     const bool asked = o->suites.count > 0 || o->cases;
-    return named(&o->suites, suite->name) && (asked || !suite->only_if_named);
+    return as_names_hold(&o->suites, suite->name) && (asked || !suite->only_if_named);
 }
 
 bool as_plan_device_wanted(const as_options *o, const as_device *d) {
     bool cpu = d->driver == &as_cpu_driver;
     if (!cpu && o->gpu >= 0 && d->index != o->gpu)
         return false;
-    return named(&o->devices, d->name) || named(&o->devices, d->driver->kind);
+    return as_names_hold(&o->devices, d->name) || as_names_hold(&o->devices, d->driver->kind);
 }
 
 /* ---- devices that were asked for ---- */
@@ -157,19 +157,24 @@ as_status as_plan_check_device(const as_plan *plan, const char *name, as_error *
     return as_fail(e, AS_EUSAGE, "--device %.40s: unknown; devices are %s", name, known);
 }
 
-static as_status check_names(const as_plan *plan, as_error *e) {
-    const as_options *o = plan->options;
-    for (int i = 0; i < o->suites.count; i++) {
+as_status as_registry_check_suites(const as_registry *registry, const as_names *suites, as_error *e) {
+    for (int i = 0; i < suites->count; i++) {
         bool found = false;
         char known[256] = "";
-        for (const as_suite *const *s = plan->registry->suites; s && *s; s++) {
-            found |= strcmp((*s)->name, o->suites.name[i]) == 0;
+        for (const as_suite *const *s = registry->suites; s && *s; s++) {
+            found |= strcmp((*s)->name, suites->name[i]) == 0;
             size_t used = strlen(known);
             snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", (*s)->name);
         }
         if (!found)
-            return as_fail(e, AS_EUSAGE, "--suite %.40s: unknown; there are %s", o->suites.name[i], known);
+            return as_fail(e, AS_EUSAGE, "--suite %.40s: unknown; there are %s", suites->name[i], known);
     }
+    return AS_OK;
+}
+
+static as_status check_names(const as_plan *plan, as_error *e) {
+    const as_options *o = plan->options;
+    AS_TRY(as_registry_check_suites(plan->registry, &o->suites, e));
     for (int i = 0; i < o->devices.count; i++)
         AS_TRY(as_plan_check_device(plan, o->devices.name[i], e));
     if (o->gpu >= 0) {

@@ -8,6 +8,10 @@
 as_status as_plan_add_cases(as_plan *plan, as_error *e) AS_MUST_CHECK;
 bool as_case_is_cold(const as_case *c);
 
+/* Is it in the list? An empty list holds every name. */
+bool as_names_hold(const as_names *list, const char *name);
+/* AS_EUSAGE with the names that there are where --suite names another. */
+as_status as_registry_check_suites(const as_registry *registry, const as_names *suites, as_error *e) AS_MUST_CHECK;
 /* Is it among --device and --gpu? A whole kind may be named. */
 bool as_plan_device_wanted(const as_options *o, const as_device *d);
 /* A name of --device against what the probe found: AS_EABSENT, AS_EENV (broken) or AS_EUSAGE (unknown). */

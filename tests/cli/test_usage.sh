@@ -68,6 +68,13 @@ expect 0 "$ASSAY" --version
 grep -qE '[0-9]+\.[0-9]+\.[0-9]+' "$work/out" || fail "no version"
 expect 0 "$ASSAY" list
 grep -q matmul "$work/out" || fail "list lacks matmul"
+expect 0 "$ASSAY" list --suite memcpy,launch
+grep -q '^launch: ' "$work/out" || fail "list --suite lacks one that was named"
+if grep -q '^matmul: ' "$work/out"; then fail "list --suite has one that was not named"; fi
+expect 2 "$ASSAY" list --suite memcopy
+said 'unknown; there are matmul'
+expect 2 "$ASSAY" list --filter x
+said 'run --dry-run'
 expect 0 "$ASSAY" list --json
 holds "$work/out" '[.suites[].name] | index("matmul") != null and index("memcpy") != null and index("launch") != null'
 
