@@ -4,6 +4,7 @@
 #include "kernels/inference/decoder_cpu.h"
 #include "kernels/isa.h"
 #include "parts.h"
+#include "suites/inference/inference.h"
 #include "suites/suites.h"
 
 #include <jansson.h>
@@ -168,7 +169,7 @@ static void check_cache(const char *variant, const char *type, as_team *team) {
     char axes[96];
     snprintf(axes, sizeof axes, "model=tiny;phase=generate;prompt=40;tokens=2;type=%s", type);
     trial_begin(&step, variant, axes, team);
-    as_decoder_cpu *d = step.call.state;
+    as_decoder_cpu *d = as_route_state(step.call.state);
     heads_seen seen = {.logits = logits};
     d->tap = see_head;
     d->tap_context = &seen;
@@ -270,7 +271,7 @@ static void dump_stages(const char *variant, const char *axes, as_team *team, du
     host_case t;
     trial_begin(&t, variant, axes, team);
     memset(out, 0, sizeof *out);
-    as_decoder_cpu *d = t.call.state;
+    as_decoder_cpu *d = as_route_state(t.call.state);
     d->tap = take_stage;
     d->tap_context = out;
     host_run(&t);
