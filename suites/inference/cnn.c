@@ -130,7 +130,7 @@ as_status as_cnn_describe(const as_params *p, const as_variant *v, const as_devi
     add_facts(&n, &s, w);
     w->utilisation = true;
     w->check = AS_CHECK_REFERENCE;
-    w->tolerance = as_cnn_tolerance(&n, s.type);
+    w->tolerance = as_cnn_tolerance(&n, cpu ? AS_F32 : s.type); /* the host keeps activations in f32 */
     if (w->flops > 3e8)
         w->reference_rows = REFERENCE_IMAGES;
     const double images = w->reference_rows && s.batch > w->reference_rows ? (double)w->reference_rows : (double)s.batch;

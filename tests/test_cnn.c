@@ -1,0 +1,473 @@
+/* Convolutional networks on the host: shapes and work as published, every rung against the float64 reference on ragged
+ * shapes, operations against operations, images against one another, faults, and the breakdown's sums. */
+#include "kernels/inference/cnn_cpu.h"
+#include "kernels/isa.h"
+#include "place.h"
+#include "suites/inference/inference.h"
+#include "suites/suites.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SEED = 42, TEAM = 3, MOST_ROWS = 64 };
+
+static const as_device cpu = {.driver = &as_cpu_driver, .name = "cpu", .last_level_cache_bytes = 32 << 20};
+static as_team *team_of_one, *team_of_three;
+
+/* Three members even where there are fewer CPUs: they then share one. */
+static int make_teams(void **state) {
+    (void)state;
+    as_placement real, p;
+    as_error e;
+    if (as_place_resolve(NULL, &real, &e) != AS_OK)
+        return -1;
+    p = real;
+    p.cpus = TEAM;
+    for (int k = 0; k < TEAM; k++)
+        p.cpu[k] = real.cpu[k % real.cpus];
+    if (as_team_create(&team_of_one, 1, &p, &e) != AS_OK)
+        return -1;
+    return as_team_create(&team_of_three, TEAM, &p, &e) == AS_OK ? 0 : -1;
+}
+
+static int end_teams(void **state) {
+    (void)state;
+    as_team_destroy(team_of_one);
+    as_team_destroy(team_of_three);
+    return 0;
+}
+
+/* ---- shapes and work ---- */
+
+static as_params params_of(const char *text) {
+    as_params p;
+    as_error e;
+    char copy[256], *rest = copy;
+    assert_int_equal(as_params_init(&p, as_inference_suite.axes, as_inference_suite.n_axes, &e), AS_OK);
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *pair; (pair = strsep(&rest, ";"));) {
+        char *value = strchr(pair, '=');
+        assert_non_null(value);
+        *value++ = '\0';
+        if (as_params_set(&p, pair, value, &e) != AS_OK)
+            fail_msg("%s", e.message);
+    }
+    return p;
+}
+
+static const as_variant *variant_of(const char *name) {
+    for (const as_variant *v = as_inference_suite.variants; v->name; v++)
+        if (strcmp(v->on, "cpu") == 0 && strcmp(v->name, name) == 0)
+            return v;
+    fail_msg("no cpu variant %s", name);
+    return NULL;
+}
+
+/* torchvision's resnet18 has 11,689,512 parameters, of which 9,600 are factors and sums of its normalisations; folded,
+ * each of its 4,800 convolution channels keeps a bias. 1.814e9 multiply-adds. */
+static void resnet18_is_as_published(void **state) {
+    (void)state;
+    as_cnn_net n;
+    as_cnn_build(as_cnn_named("resnet18"), &n);
+    assert_int_equal(n.parameters, 11689512 - 9600 + 4800);
+    const as_cnn_step s = {.model = n.model, .type = AS_F16, .batch = 2};
+    assert_true(fabs(as_cnn_flops(&n, &s) / 2 - 2 * 1814073344.0) < 1);
+    assert_true(as_cnn_bytes_read(&n, &s) == 2 * ((double)n.parameters + 2.0 * 224 * 224 * 3));
+    assert_true(as_cnn_bytes_written(&n, &s) == 2 * 4 * 1000);
+    int convolutions = 0;
+    for (int i = 0; i < n.ops; i++) {
+        const as_cnn_op *o = &n.op[i];
+        convolutions += o->kind == AS_CNN_CONVOLVE;
+        assert_true(o->kind != AS_CNN_CONVOLVE || (o->weights % 128 == 0 && o->bias % 128 == 0));
+        if (o->add != AS_CNN_NOTHING)
+            assert_int_equal(o->add, o->to);
+        assert_int_not_equal(o->from, o->to);
+    }
+    assert_int_equal(convolutions, 21); /* 17, 3 projections, the head */
+    assert_int_equal(n.op[n.ops - 2].in_side, 7);
+    assert_int_equal(n.op[1].out_side, 56);
+}
+
+/* What an operation leaves and what it then reads are of one shape. */
+static void operations_fit_together(void **state) {
+    (void)state;
+    for (const as_cnn *m = as_cnns; m->name; m++) {
+        as_cnn_net n;
+        int64_t elements[AS_CNN_BUFFERS + 2] = {0};
+        as_cnn_build(m, &n);
+        elements[AS_CNN_IMAGES] = as_cnn_inputs(&n.op[0]);
+        assert_in_range(n.ops, 1, AS_CNN_MOST_OPS);
+        for (int i = 0; i < n.ops; i++) {
+            const as_cnn_op *o = &n.op[i];
+            assert_int_equal(elements[o->from], as_cnn_inputs(o));
+            if (o->add != AS_CNN_NOTHING)
+                assert_int_equal(elements[o->add], as_cnn_outputs(o));
+            elements[o->to] = as_cnn_outputs(o);
+        }
+        assert_int_equal(elements[AS_CNN_LOGITS], m->classes);
+    }
+}
+
+static void refuse(const char *variant, const char *axes, const char *why) {
+    const as_params p = params_of(axes);
+    as_work w;
+    as_error e = {0};
+    assert_int_equal(as_inference_suite.describe(&p, variant_of(variant), &cpu, &w, &e), AS_EUSAGE);
+    if (!strstr(e.message, why))
+        fail_msg("%s: '%s' does not say '%s'", axes, e.message, why);
+}
+
+static void nonsense_is_refused(void **state) {
+    (void)state;
+    refuse("simd", "model=resnet18;context=8", "language models");
+    refuse("simd", "model=resnet18;phase=prefill", "language models");
+    refuse("simd", "model=resnet18;type=f8", "type is");
+    refuse("simd", "model=resnet18;batch=0", "batch is");
+    refuse("simd", "model=resnet18;batch=2000", "batch is");
+    refuse("simd", "model=resnet18;transfers=some", "transfers is");
+    refuse("simd", "model=resnet18;transfers=both", "leave transfers out");
+    refuse("simd", "model=tiny;transfers=both", "for images");
+    refuse("naive", "model=resnet18;threads=2", "one thread");
+    refuse("openblas", "model=resnet18", "type:f32");
+}
+
+static double bytes_of(const char *axes) {
+    const as_params p = params_of(axes);
+    as_work w;
+    as_error e;
+    assert_int_equal(as_inference_suite.describe(&p, variant_of("simd"), &cpu, &w, &e), AS_OK);
+    double sum = (double)w.state_bytes;
+    for (int i = 0; i < w.operands; i++)
+        sum += (double)w.operand[i].count * (double)as_dtype_bytes(w.operand[i].type);
+    return sum;
+}
+
+/* The remedy's own figure: what it names fits, one more does not. */
+static void the_largest_that_fits_is_named(void **state) {
+    (void)state;
+    const as_params p = params_of("model=resnet18;batch=512;type=f32");
+    long long batch = 0;
+    char text[160], axes[96];
+    as_inference_suite.largest(&p, variant_of("simd"), &cpu, 1e9, text);
+    assert_int_equal(sscanf(text, "the largest that fits is batch:%lld", &batch), 1);
+    for (int more = 0; more < 2; more++) {
+        snprintf(axes, sizeof axes, "model=resnet18;batch=%lld;type=f32", batch + more);
+        assert_int_equal(bytes_of(axes) <= 1e9, !more);
+    }
+    as_inference_suite.largest(&p, variant_of("simd"), &cpu, 1e6, text);
+    assert_non_null(strstr(text, "no batch"));
+}
+
+/* ---- one prepared operation ---- */
+
+typedef struct trial {
+    const as_variant *v;
+    as_params p;
+    as_work w;
+    void *operand[3];
+    as_call call;
+    double extra[AS_MAX_EXTRA];
+} trial;
+
+static void trial_begin(trial *t, const char *variant, const char *axes, as_team *team) {
+    as_error e = {0};
+    memset(t, 0, sizeof *t);
+    t->v = variant_of(variant);
+    t->p = params_of(axes);
+    if (as_inference_suite.describe(&t->p, t->v, &cpu, &t->w, &e) != AS_OK)
+        fail_msg("%s %s: %s", variant, axes, e.message);
+    assert_int_equal(t->w.operands, 3);
+    for (int i = 0; i < 3; i++) {
+        const as_operand *o = &t->w.operand[i];
+        const size_t bytes = (size_t)o->count * as_dtype_bytes(o->type);
+        t->operand[i] = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096 + 4096);
+        assert_non_null(t->operand[i]);
+        memset(t->operand[i], 0xFF, bytes); /* a NaN in every float type */
+        if (o->role == AS_IN)
+            as_rng_fill(t->operand[i], o->type, o->dist, 0, (uint64_t)o->count, SEED, o->key);
+    }
+    t->call = (as_call){.params = &t->p, .operand = t->operand, .team = team, .extra = t->extra};
+    if (t->v->prepare(&t->call, &t->call.state, &e) != AS_OK)
+        fail_msg("%s", e.message);
+}
+
+static void trial_run(trial *t) {
+    as_error e;
+    assert_int_equal(t->v->run(&t->call, &e), AS_OK);
+}
+
+static void trial_end(trial *t) {
+    t->v->finish(t->call.state);
+    for (int i = 0; i < 3; i++)
+        free(t->operand[i]);
+}
+
+/* Share of the tolerance that the worst logit uses; infinite for a NaN. */
+static double worst_of(const trial *t) {
+    const size_t count = (size_t)(t->w.rows * t->w.columns);
+    double *expected = malloc(count * sizeof *expected), *scale = malloc(count * sizeof *scale), worst = 0;
+    int64_t rows[MOST_ROWS];
+    assert_true(expected && scale && t->w.rows <= MOST_ROWS);
+    for (int64_t i = 0; i < t->w.rows; i++)
+        rows[i] = i;
+    const as_reference r = {&t->p, &t->w, (const void *const *)t->operand, rows, t->w.rows, expected, scale, NULL};
+    as_error e;
+    assert_int_equal(as_inference_suite.reference(&r, &e), AS_OK);
+    for (size_t i = 0; i < count; i++) {
+        const double share =
+            fabs((double)((const float *)t->operand[2])[i] - expected[i]) / (t->w.tolerance * scale[i]);
+        if (!(share <= worst))
+            worst = isnan(share) ? INFINITY : share;
+    }
+    free(expected);
+    free(scale);
+    return worst;
+}
+
+static void accept(const char *variant, const char *axes, as_team *team) {
+    trial t;
+    trial_begin(&t, variant, axes, team);
+    trial_run(&t);
+    trial_run(&t); /* borders and shortcuts of a second operation find what the first one left */
+    const double worst = worst_of(&t);
+    if (!(worst <= 1))
+        fail_msg("%s %s: %.3g of the tolerance, %d threads", variant, axes, worst, as_team_size(team));
+    if (getenv("ASSAY_TEST_SHOW"))
+        print_message("%s %s: %.3g of the tolerance\n", variant, axes, worst);
+    assert_true(isnan(t.extra[0]) && isnan(t.extra[1])); /* series of language models */
+    trial_end(&t);
+}
+
+static void rungs_match_the_reference(void **state) {
+    (void)state;
+    static const char *const types[] = {"f32", "bf16", "f16"};
+    static const int batches[] = {1, 2, 5, 64};
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 3; k++) {
+            char axes[96], all[128];
+            if (batches[i] == 64 && k > 0)
+                continue;
+            snprintf(axes, sizeof axes, "model=tiny-cnn;batch=%d;type=%s", batches[i], types[k]);
+            snprintf(all, sizeof all, "%s;threads=all", axes);
+            accept("naive", axes, team_of_one);
+            for (int isa = AS_ISA_BASE; isa <= AS_ISA_AVX512; isa++) {
+                as_isa_limit((as_isa)isa);
+                accept("simd", axes, team_of_one);
+                accept("simd", all, team_of_three);
+            }
+            if (k == 0) {
+                accept("openblas", axes, team_of_one);
+                accept("openblas", all, team_of_three);
+            }
+        }
+}
+
+/* ---- faults ---- */
+
+typedef enum fault { WHOLE, SWAPPED, NOT_A_NUMBER, UNWRITTEN, OTHER_IMAGE, SHIFTED, SHORTCUT, BIAS, FAULTS } fault;
+
+/* Runs the plain rung with something wrong in it; true where the logits are accepted all the same. */
+static bool passes_with(fault what) {
+    trial t;
+    trial_begin(&t, "naive", "model=tiny-cnn;batch=2;type=f32", team_of_one);
+    as_cnn_cpu *c = as_route_state(t.call.state);
+    float *images = t.operand[1], *logits = t.operand[2];
+    const int64_t image = as_cnn_inputs(&c->net.op[0]), last = t.w.rows * t.w.columns - 1;
+    float *keep = malloc((size_t)(2 * image) * sizeof *keep);
+    assert_non_null(keep);
+    memcpy(keep, images, (size_t)(2 * image) * sizeof *keep);
+    if (what == OTHER_IMAGE)
+        memcpy(images, images + image, (size_t)image * sizeof *images);
+    if (what == SHIFTED) /* by one pixel */
+        memmove(images, images + 3, (size_t)(image - 3) * sizeof *images);
+    if (what == SHORTCUT) /* of the first block: its second convolution adds it */
+        c->net.op[3].add = AS_CNN_NOTHING;
+    if (what == BIAS) /* of the head: the neighbour's */
+        c->net.op[c->net.ops - 1].bias++;
+    trial_run(&t);
+    memcpy(images, keep, (size_t)(2 * image) * sizeof *keep);
+    free(keep);
+    const float first = logits[0];
+    if (what == SWAPPED)
+        logits[0] = logits[last], logits[last] = first;
+    if (what == NOT_A_NUMBER)
+        logits[last / 2] = NAN;
+    if (what == UNWRITTEN)
+        memset(&logits[last], 0xFF, sizeof *logits);
+    const bool passed = worst_of(&t) <= 1;
+    trial_end(&t);
+    return passed;
+}
+
+static void faults_are_refused(void **state) {
+    (void)state;
+    assert_true(passes_with(WHOLE));
+    for (int f = SWAPPED; f < FAULTS; f++)
+        if (passes_with((fault)f))
+            fail_msg("fault %d passed", f);
+}
+
+/* ---- images and layers ---- */
+
+/* Each image of a batch alone gives, bit by bit, what it gives among the others. */
+static void check_images(const char *variant, as_team *team) {
+    trial all, one;
+    trial_begin(&all, variant, "model=tiny-cnn;batch=5;type=f32", team);
+    trial_run(&all);
+    const size_t image = (size_t)as_cnn_inputs(&((as_cnn_cpu *)as_route_state(all.call.state))->net.op[0]);
+    for (size_t n = 0; n < 5; n++) {
+        trial_begin(&one, variant, "model=tiny-cnn;type=f32", team);
+        memcpy(one.operand[1], (float *)all.operand[1] + n * image, image * sizeof(float));
+        trial_run(&one);
+        assert_memory_equal(one.operand[2], (float *)all.operand[2] + n * 10, 10 * sizeof(float));
+        trial_end(&one);
+    }
+    trial_end(&all);
+}
+
+static void images_do_not_influence_one_another(void **state) {
+    (void)state;
+    as_isa_limit(AS_ISA_AVX512);
+    check_images("naive", team_of_one);
+    check_images("simd", team_of_one);
+    check_images("simd", team_of_three);
+}
+
+typedef struct dump {
+    float *values; /* of all operations, one after another */
+    int64_t begin[AS_CNN_MOST_OPS + 1];
+    int ops;
+} dump;
+
+static void take(void *context, const as_cnn_op *o, const as_cnn_tensor *out, int64_t batch) {
+    dump *d = context;
+    const int64_t row = (int64_t)o->out_side * o->out_channels;
+    int64_t at = d->begin[d->ops];
+    d->values = realloc(d->values, (size_t)(at + batch * as_cnn_outputs(o)) * sizeof *d->values);
+    assert_non_null(d->values);
+    for (int64_t n = 0; n < batch; n++)
+        for (int y = 0; y < o->out_side; y++, at += row)
+            memcpy(d->values + at, as_cnn_pixel(out, n, y, 0), (size_t)row * sizeof *d->values);
+    d->begin[++d->ops] = at;
+}
+
+static dump dump_of(const char *variant, const char *axes, as_team *team) {
+    trial t;
+    dump d = {0};
+    trial_begin(&t, variant, axes, team);
+    as_cnn_cpu *c = as_route_state(t.call.state);
+    c->tap = take;
+    c->tap_context = &d;
+    trial_run(&t);
+    trial_end(&t);
+    return d;
+}
+
+static double size_of(const float *v, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)v[i] * (double)v[i];
+    return sqrt(sum / (double)n);
+}
+
+static void check_layers(const char *variant, const char *axes, as_team *team) {
+    as_cnn_net n;
+    const dump plain = dump_of("naive", axes, team_of_one), fast = dump_of(variant, axes, team);
+    as_cnn_build(as_cnn_named("tiny-cnn"), &n);
+    assert_int_equal(plain.ops, n.ops);
+    assert_int_equal(fast.ops, n.ops);
+    for (int i = 0; i < n.ops; i++) {
+        const int64_t from = plain.begin[i], count = plain.begin[i + 1] - from;
+        const double size = size_of(plain.values + from, count), most = as_cnn_tolerance(&n, AS_F32) * size;
+        assert_int_equal(fast.begin[i], from);
+        if (!(size > 0.125 && size < 8))
+            fail_msg("activations of %s %d are of size %.3g", n.op[i].path, n.op[i].layer, size);
+        for (int64_t k = from; k < from + count; k++)
+            if (!(fabs((double)plain.values[k] - (double)fast.values[k]) <= most))
+                fail_msg("%s: %s %d differs at %lld: %g and %g", variant, n.op[i].path, n.op[i].layer,
+                         (long long)(k - from), (double)plain.values[k], (double)fast.values[k]);
+    }
+    free(plain.values);
+    free(fast.values);
+}
+
+static void every_layer_agrees(void **state) {
+    (void)state;
+    for (int isa = AS_ISA_BASE; isa <= AS_ISA_AVX512; isa++) {
+        as_isa_limit((as_isa)isa);
+        check_layers("simd", "model=tiny-cnn;batch=3;type=f32", team_of_three);
+    }
+    check_layers("openblas", "model=tiny-cnn;batch=3;type=f32", team_of_three);
+}
+
+/* Weights are scaled so that neither depth nor shortcuts blow activations up or let them die. */
+static void activations_of_resnet18_stay_near_one(void **state) {
+    (void)state;
+    as_cnn_net n;
+    as_cnn_build(as_cnn_named("resnet18"), &n);
+    dump d = dump_of("simd", "model=resnet18;type=f32;threads=all", team_of_three);
+    assert_int_equal(d.ops, n.ops);
+    for (int i = 0; i < n.ops; i++) {
+        const double size = size_of(d.values + d.begin[i], d.begin[i + 1] - d.begin[i]);
+        if (getenv("ASSAY_TEST_SHOW"))
+            print_message("%-20s %2d: %.3f\n", n.op[i].path, n.op[i].layer, size);
+        if (!(size > 0.125 && size < 8))
+            fail_msg("activations of %s %d are of size %.3g", n.op[i].path, n.op[i].layer, size);
+    }
+    free(d.values);
+}
+
+/* ---- the breakdown ---- */
+
+static void parts_add_up(void **state) {
+    (void)state;
+    enum { OPERATIONS = 9 };
+    trial t;
+    as_parts *parts;
+    as_error e;
+    as_isa_limit(AS_ISA_AVX512);
+    trial_begin(&t, "simd", "model=tiny-cnn;batch=4;type=f32", team_of_one);
+    assert_int_equal(as_parts_create(&parts, &e), AS_OK);
+    for (int i = 0; i < OPERATIONS; i++)
+        assert_int_equal(t.v->breakdown(&t.call, parts, &e), AS_OK);
+    json_t *all = as_parts_json(parts), *row;
+    const double operations = json_number_value(json_object_get(all, "operations"));
+    double sum = 0, flops = 0;
+    size_t i;
+    json_array_foreach(json_object_get(all, "rows"), i, row) {
+        if (!json_is_null(json_object_get(row, "layer")))
+            continue;
+        sum += json_number_value(json_object_get(row, "total_ns"));
+        flops += json_number_value(json_object_get(row, "flops"));
+    }
+    const double instrumented = json_number_value(json_object_get(all, "instrumented_ns")) * operations;
+    assert_true(sum > 0.95 * instrumented && sum <= instrumented * (1 + 1e-9));
+    assert_true(fabs(flops - t.w.flops) <= 1e-9 * t.w.flops);
+    json_decref(all);
+    as_parts_free(parts);
+    assert_true(worst_of(&t) <= 1); /* instruments change no value */
+    trial_end(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resnet18_is_as_published),
+        cmocka_unit_test(operations_fit_together),
+        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(the_largest_that_fits_is_named),
+        cmocka_unit_test(rungs_match_the_reference),
+        cmocka_unit_test(faults_are_refused),
+        cmocka_unit_test(images_do_not_influence_one_another),
+        cmocka_unit_test(every_layer_agrees),
+        cmocka_unit_test(activations_of_resnet18_stay_near_one),
+        cmocka_unit_test(parts_add_up),
+    };
+    return cmocka_run_group_tests_name("cnn", tests, make_teams, end_teams);
+}
