@@ -43,7 +43,7 @@ static const as_point points[] = {
     {AS_QUICK, "cpu", PAIR, "bytes=4096,524288,4194304,33554432,268435456", 0},
     {AS_QUICK, "cpu", PAIR, "bytes=524288,4194304,33554432,268435456;threads=all", 0},
     {AS_QUICK, "cpu", "libc", "bytes=4194304;cache=cold", 2},
-    {AS_QUICK, "cpu", "rep_movsb", "bytes=4194304", 2},
+    {AS_STANDARD, "cpu", "rep_movsb", "bytes=4194304", 2},
     {AS_QUICK, "cpu", "huge", "bytes=268435456", 2},
     {AS_QUICK, "cpu", "request_copy,request_straight", "bytes=1048576", 1},
     {AS_QUICK, "cuda", "async", "bytes=4096,1048576,536870912;dir=h2d,d2h", 0},

@@ -1,8 +1,8 @@
 /* Convolutional networks on the host: shapes and work as published, every rung against the float64 reference on ragged
  * shapes, operations against operations, images against one another, faults, and the breakdown's sums. */
+#include "host_case.h"
 #include "kernels/inference/cnn_cpu.h"
 #include "kernels/isa.h"
-#include "place.h"
 #include "suites/inference/inference.h"
 #include "suites/suites.h"
 
@@ -16,59 +16,7 @@
 
 #include <cmocka.h>
 
-enum { SEED = 42, TEAM = 3, MOST_ROWS = 64 };
-
-static const as_device cpu = {.driver = &as_cpu_driver, .name = "cpu", .last_level_cache_bytes = 32 << 20};
-static as_team *team_of_one, *team_of_three;
-
-/* Three members even where there are fewer CPUs: they then share one. */
-static int make_teams(void **state) {
-    (void)state;
-    as_placement real, p;
-    as_error e;
-    if (as_place_resolve(NULL, &real, &e) != AS_OK)
-        return -1;
-    p = real;
-    p.cpus = TEAM;
-    for (int k = 0; k < TEAM; k++)
-        p.cpu[k] = real.cpu[k % real.cpus];
-    if (as_team_create(&team_of_one, 1, &p, &e) != AS_OK)
-        return -1;
-    return as_team_create(&team_of_three, TEAM, &p, &e) == AS_OK ? 0 : -1;
-}
-
-static int end_teams(void **state) {
-    (void)state;
-    as_team_destroy(team_of_one);
-    as_team_destroy(team_of_three);
-    return 0;
-}
-
 /* ---- shapes and work ---- */
-
-static as_params params_of(const char *text) {
-    as_params p;
-    as_error e;
-    char copy[256], *rest = copy;
-    assert_int_equal(as_params_init(&p, as_inference_suite.axes, as_inference_suite.n_axes, &e), AS_OK);
-    snprintf(copy, sizeof copy, "%s", text);
-    for (char *pair; (pair = strsep(&rest, ";"));) {
-        char *value = strchr(pair, '=');
-        assert_non_null(value);
-        *value++ = '\0';
-        if (as_params_set(&p, pair, value, &e) != AS_OK)
-            fail_msg("%s", e.message);
-    }
-    return p;
-}
-
-static const as_variant *variant_of(const char *name) {
-    for (const as_variant *v = as_inference_suite.variants; v->name; v++)
-        if (strcmp(v->on, "cpu") == 0 && strcmp(v->name, name) == 0)
-            return v;
-    fail_msg("no cpu variant %s", name);
-    return NULL;
-}
 
 /* torchvision's resnet18 has 11,689,512 parameters, of which 9,600 are factors and sums of its normalisations; folded,
  * each of its 4,800 convolution channels keeps a bias. 1.814e9 multiply-adds. */
@@ -116,10 +64,11 @@ static void operations_fit_together(void **state) {
 }
 
 static void refuse(const char *variant, const char *axes, const char *why) {
-    const as_params p = params_of(axes);
+    const as_params p = case_params(&as_inference_suite, axes);
     as_work w;
     as_error e = {0};
-    assert_int_equal(as_inference_suite.describe(&p, variant_of(variant), &cpu, &w, &e), AS_EUSAGE);
+    assert_int_equal(as_inference_suite.describe(&p, host_variant(&as_inference_suite, variant), &cpu, &w, &e),
+                     AS_EUSAGE);
     if (!strstr(e.message, why))
         fail_msg("%s: '%s' does not say '%s'", axes, e.message, why);
 }
@@ -132,17 +81,14 @@ static void nonsense_is_refused(void **state) {
     refuse("simd", "model=resnet18;batch=0", "batch is");
     refuse("simd", "model=resnet18;batch=2000", "batch is");
     refuse("simd", "model=resnet18;transfers=some", "transfers is");
-    refuse("simd", "model=resnet18;transfers=both", "leave transfers out");
-    refuse("simd", "model=tiny;transfers=both", "for images");
+    refuse("simd", "model=resnet18;transfers=yes", "leave transfers out");
+    refuse("simd", "model=tiny;transfers=yes", "for images");
     refuse("naive", "model=resnet18;threads=2", "one thread");
     refuse("openblas", "model=resnet18", "type:f32");
 }
 
 static double bytes_of(const char *axes) {
-    const as_params p = params_of(axes);
-    as_work w;
-    as_error e;
-    assert_int_equal(as_inference_suite.describe(&p, variant_of("simd"), &cpu, &w, &e), AS_OK);
+    const as_work w = host_work(&as_inference_suite, "simd", axes);
     double sum = (double)w.state_bytes;
     for (int i = 0; i < w.operands; i++)
         sum += (double)w.operand[i].count * (double)as_dtype_bytes(w.operand[i].type);
@@ -152,97 +98,39 @@ static double bytes_of(const char *axes) {
 /* The remedy's own figure: what it names fits, one more does not. */
 static void the_largest_that_fits_is_named(void **state) {
     (void)state;
-    const as_params p = params_of("model=resnet18;batch=512;type=f32");
+    const as_params p = case_params(&as_inference_suite, "model=resnet18;batch=512;type=f32");
     long long batch = 0;
     char text[160], axes[96];
-    as_inference_suite.largest(&p, variant_of("simd"), &cpu, 1e9, text);
+    as_inference_suite.largest(&p, host_variant(&as_inference_suite, "simd"), &cpu, 1e9, text);
     assert_int_equal(sscanf(text, "the largest that fits is batch:%lld", &batch), 1);
     for (int more = 0; more < 2; more++) {
         snprintf(axes, sizeof axes, "model=resnet18;batch=%lld;type=f32", batch + more);
         assert_int_equal(bytes_of(axes) <= 1e9, !more);
     }
-    as_inference_suite.largest(&p, variant_of("simd"), &cpu, 1e6, text);
+    as_inference_suite.largest(&p, host_variant(&as_inference_suite, "simd"), &cpu, 1e6, text);
     assert_non_null(strstr(text, "no batch"));
 }
 
 /* ---- one prepared operation ---- */
 
-typedef struct trial {
-    const as_variant *v;
-    as_params p;
-    as_work w;
-    void *operand[3];
-    as_call call;
-    double extra[AS_MAX_EXTRA];
-} trial;
-
-static void trial_begin(trial *t, const char *variant, const char *axes, as_team *team) {
-    as_error e = {0};
-    memset(t, 0, sizeof *t);
-    t->v = variant_of(variant);
-    t->p = params_of(axes);
-    if (as_inference_suite.describe(&t->p, t->v, &cpu, &t->w, &e) != AS_OK)
-        fail_msg("%s %s: %s", variant, axes, e.message);
-    assert_int_equal(t->w.operands, 3);
-    for (int i = 0; i < 3; i++) {
-        const as_operand *o = &t->w.operand[i];
-        const size_t bytes = (size_t)o->count * as_dtype_bytes(o->type);
-        t->operand[i] = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096 + 4096);
-        assert_non_null(t->operand[i]);
-        memset(t->operand[i], 0xFF, bytes); /* a NaN in every float type */
-        if (o->role == AS_IN)
-            as_rng_fill(t->operand[i], o->type, o->dist, 0, (uint64_t)o->count, SEED, o->key);
-    }
-    t->call = (as_call){.params = &t->p, .operand = t->operand, .team = team, .extra = t->extra};
-    if (t->v->prepare(&t->call, &t->call.state, &e) != AS_OK)
-        fail_msg("%s", e.message);
+static void trial_begin(host_case *t, const char *variant, const char *axes, as_team *team) {
+    host_begin(t, &as_inference_suite, host_variant(&as_inference_suite, variant), axes, team);
 }
 
-static void trial_run(trial *t) {
-    as_error e;
-    assert_int_equal(t->v->run(&t->call, &e), AS_OK);
-}
-
-static void trial_end(trial *t) {
-    t->v->finish(t->call.state);
-    for (int i = 0; i < 3; i++)
-        free(t->operand[i]);
-}
-
-/* Share of the tolerance that the worst logit uses; infinite for a NaN. */
-static double worst_of(const trial *t) {
-    const size_t count = (size_t)(t->w.rows * t->w.columns);
-    double *expected = malloc(count * sizeof *expected), *scale = malloc(count * sizeof *scale), worst = 0;
-    int64_t rows[MOST_ROWS];
-    assert_true(expected && scale && t->w.rows <= MOST_ROWS);
-    for (int64_t i = 0; i < t->w.rows; i++)
-        rows[i] = i;
-    const as_reference r = {&t->p, &t->w, (const void *const *)t->operand, rows, t->w.rows, expected, scale, NULL};
-    as_error e;
-    assert_int_equal(as_inference_suite.reference(&r, &e), AS_OK);
-    for (size_t i = 0; i < count; i++) {
-        const double share =
-            fabs((double)((const float *)t->operand[2])[i] - expected[i]) / (t->w.tolerance * scale[i]);
-        if (!(share <= worst))
-            worst = isnan(share) ? INFINITY : share;
-    }
-    free(expected);
-    free(scale);
-    return worst;
-}
+static as_cnn_cpu *network_of(const host_case *t) { return as_route_state(t->call.state); }
 
 static void accept(const char *variant, const char *axes, as_team *team) {
-    trial t;
+    host_case t;
     trial_begin(&t, variant, axes, team);
-    trial_run(&t);
-    trial_run(&t); /* borders and shortcuts of a second operation find what the first one left */
-    const double worst = worst_of(&t);
+    host_run(&t);
+    host_run(&t); /* borders and shortcuts of a second operation find what the first one left */
+    const double worst = host_worst(&t);
     if (!(worst <= 1))
         fail_msg("%s %s: %.3g of the tolerance, %d threads", variant, axes, worst, as_team_size(team));
     if (getenv("ASSAY_TEST_SHOW"))
         print_message("%s %s: %.3g of the tolerance\n", variant, axes, worst);
     assert_true(isnan(t.extra[0]) && isnan(t.extra[1])); /* series of language models */
-    trial_end(&t);
+    host_end(&t);
 }
 
 static void rungs_match_the_reference(void **state) {
@@ -275,11 +163,11 @@ typedef enum fault { WHOLE, SWAPPED, NOT_A_NUMBER, UNWRITTEN, OTHER_IMAGE, SHIFT
 
 /* Runs the plain rung with something wrong in it; true where the logits are accepted all the same. */
 static bool passes_with(fault what) {
-    trial t;
+    host_case t;
     trial_begin(&t, "naive", "model=tiny-cnn;batch=2;type=f32", team_of_one);
-    as_cnn_cpu *c = as_route_state(t.call.state);
+    as_cnn_cpu *c = network_of(&t);
     float *images = t.operand[1], *logits = t.operand[2];
-    const int64_t image = as_cnn_inputs(&c->net.op[0]), last = t.w.rows * t.w.columns - 1;
+    const int64_t image = as_cnn_inputs(&c->net.op[0]), last = t.work.rows * t.work.columns - 1;
     float *keep = malloc((size_t)(2 * image) * sizeof *keep);
     assert_non_null(keep);
     memcpy(keep, images, (size_t)(2 * image) * sizeof *keep);
@@ -291,7 +179,7 @@ static bool passes_with(fault what) {
         c->net.op[3].add = AS_CNN_NOTHING;
     if (what == BIAS) /* of the head: the neighbour's */
         c->net.op[c->net.ops - 1].bias++;
-    trial_run(&t);
+    host_run(&t);
     memcpy(images, keep, (size_t)(2 * image) * sizeof *keep);
     free(keep);
     const float first = logits[0];
@@ -301,8 +189,8 @@ static bool passes_with(fault what) {
         logits[last / 2] = NAN;
     if (what == UNWRITTEN)
         memset(&logits[last], 0xFF, sizeof *logits);
-    const bool passed = worst_of(&t) <= 1;
-    trial_end(&t);
+    const bool passed = host_worst(&t) <= 1;
+    host_end(&t);
     return passed;
 }
 
@@ -318,18 +206,18 @@ static void faults_are_refused(void **state) {
 
 /* Each image of a batch alone gives, bit by bit, what it gives among the others. */
 static void check_images(const char *variant, as_team *team) {
-    trial all, one;
+    host_case all, one;
     trial_begin(&all, variant, "model=tiny-cnn;batch=5;type=f32", team);
-    trial_run(&all);
-    const size_t image = (size_t)as_cnn_inputs(&((as_cnn_cpu *)as_route_state(all.call.state))->net.op[0]);
+    host_run(&all);
+    const size_t image = (size_t)as_cnn_inputs(&network_of(&all)->net.op[0]);
     for (size_t n = 0; n < 5; n++) {
         trial_begin(&one, variant, "model=tiny-cnn;type=f32", team);
         memcpy(one.operand[1], (float *)all.operand[1] + n * image, image * sizeof(float));
-        trial_run(&one);
+        host_run(&one);
         assert_memory_equal(one.operand[2], (float *)all.operand[2] + n * 10, 10 * sizeof(float));
-        trial_end(&one);
+        host_end(&one);
     }
-    trial_end(&all);
+    host_end(&all);
 }
 
 static void images_do_not_influence_one_another(void **state) {
@@ -359,14 +247,14 @@ static void take(void *context, const as_cnn_op *o, const as_cnn_tensor *out, in
 }
 
 static dump dump_of(const char *variant, const char *axes, as_team *team) {
-    trial t;
+    host_case t;
     dump d = {0};
     trial_begin(&t, variant, axes, team);
-    as_cnn_cpu *c = as_route_state(t.call.state);
+    as_cnn_cpu *c = network_of(&t);
     c->tap = take;
     c->tap_context = &d;
-    trial_run(&t);
-    trial_end(&t);
+    host_run(&t);
+    host_end(&t);
     return d;
 }
 
@@ -429,14 +317,14 @@ static void activations_of_resnet18_stay_near_one(void **state) {
 static void parts_add_up(void **state) {
     (void)state;
     enum { OPERATIONS = 9 };
-    trial t;
+    host_case t;
     as_parts *parts;
     as_error e;
     as_isa_limit(AS_ISA_AVX512);
     trial_begin(&t, "simd", "model=tiny-cnn;batch=4;type=f32", team_of_one);
     assert_int_equal(as_parts_create(&parts, &e), AS_OK);
     for (int i = 0; i < OPERATIONS; i++)
-        assert_int_equal(t.v->breakdown(&t.call, parts, &e), AS_OK);
+        assert_int_equal(t.variant->breakdown(&t.call, parts, &e), AS_OK);
     json_t *all = as_parts_json(parts), *row;
     const double operations = json_number_value(json_object_get(all, "operations"));
     double sum = 0, flops = 0;
@@ -449,11 +337,11 @@ static void parts_add_up(void **state) {
     }
     const double instrumented = json_number_value(json_object_get(all, "instrumented_ns")) * operations;
     assert_true(sum > 0.95 * instrumented && sum <= instrumented * (1 + 1e-9));
-    assert_true(fabs(flops - t.w.flops) <= 1e-9 * t.w.flops);
+    assert_true(fabs(flops - t.work.flops) <= 1e-9 * t.work.flops);
     json_decref(all);
     as_parts_free(parts);
-    assert_true(worst_of(&t) <= 1); /* instruments change no value */
-    trial_end(&t);
+    assert_true(host_worst(&t) <= 1); /* instruments change no value */
+    host_end(&t);
 }
 
 int main(void) {
@@ -469,5 +357,5 @@ int main(void) {
         cmocka_unit_test(activations_of_resnet18_stay_near_one),
         cmocka_unit_test(parts_add_up),
     };
-    return cmocka_run_group_tests_name("cnn", tests, make_teams, end_teams);
+    return cmocka_run_group_tests_name("cnn", tests, host_open, host_close);
 }

@@ -33,8 +33,17 @@ static as_cnn_op *add(as_cnn_net *n, as_cnn_kind kind, const char *path, int lay
                       int out_channels, int kernel, int stride) {
     as_cnn_op *o = &n->op[n->ops++];
     const int pad = kernel / 2;
-    *o = (as_cnn_op){kind, path, layer, side, channels, (side + 2 * pad - kernel) / stride + 1, out_channels, kernel,
-                     stride, pad, .add = AS_CNN_NOTHING};
+    *o = (as_cnn_op){kind,
+                     path,
+                     layer,
+                     side,
+                     channels,
+                     (side + 2 * pad - kernel) / stride + 1,
+                     out_channels,
+                     kernel,
+                     stride,
+                     pad,
+                     .add = AS_CNN_NOTHING};
     if (kind != AS_CNN_CONVOLVE)
         return o;
     o->relu = true;
@@ -57,8 +66,7 @@ static int block(as_cnn_net *n, const char *const path[2], int at, int *side, in
     const int t = (x + 1) % AS_CNN_BUFFERS, u = (x + 2) % AS_CNN_BUFFERS;
     const bool projected = stride != 1 || *channels != width;
     int result = x;
-    const as_cnn_op *first =
-        route(add(n, AS_CNN_CONVOLVE, path[0], 2 * at, *side, *channels, width, 3, stride), x, t);
+    const as_cnn_op *first = route(add(n, AS_CNN_CONVOLVE, path[0], 2 * at, *side, *channels, width, 3, stride), x, t);
     const int out_side = first->out_side;
     if (projected) {
         as_cnn_op *o = add(n, AS_CNN_CONVOLVE, path[1], -1, *side, *channels, width, 1, stride);
@@ -109,7 +117,7 @@ as_cnn_step as_cnn_step_of(const as_params *p) {
                                  : strcmp(type, "f16") == 0 ? AS_F16
                                                             : AS_BF16,
                          .batch = as_params_int(p, "batch"),
-                         .transfers = strcmp(as_params_text(p, "transfers"), "both") == 0};
+                         .transfers = strcmp(as_params_text(p, "transfers"), "yes") == 0};
 }
 
 double as_cnn_flops(const as_cnn_net *n, const as_cnn_step *s) {
@@ -129,8 +137,8 @@ double as_cnn_bytes_written(const as_cnn_net *n, const as_cnn_step *s) {
 }
 
 double as_cnn_op_bytes(const as_cnn_op *o, const as_cnn_step *s, double activation_bytes) {
-    const double batch = (double)s->batch, in = batch * (double)as_cnn_inputs(o), out = batch * (double)as_cnn_outputs(o),
-                 type = (double)as_dtype_bytes(s->type);
+    const double batch = (double)s->batch, in = batch * (double)as_cnn_inputs(o),
+                 out = batch * (double)as_cnn_outputs(o), type = (double)as_dtype_bytes(s->type);
     double bytes = in * (o->from == AS_CNN_IMAGES ? type : activation_bytes) +
                    out * (o->to == AS_CNN_LOGITS ? 4 : activation_bytes) +
                    (o->add == AS_CNN_NOTHING ? 0 : out * activation_bytes);
@@ -154,10 +162,9 @@ double as_cnn_tolerance(const as_cnn_net *n, as_dtype type) {
         if (as_cnn_terms(&n->op[i]) > longest && n->op[i].kind == AS_CNN_CONVOLVE)
             longest = as_cnn_terms(&n->op[i]);
     }
-    const double sums = sqrt((double)longest / 2) * 0x1p-24,
-                 u = (type == AS_F32    ? 0x1p-24
-                      : type == AS_F16 ? 0x1p-11
-                                       : 0x1p-9) +
-                     sums;
+    const double sums = sqrt((double)longest / 2) * 0x1p-24, u = (type == AS_F32   ? 0x1p-24
+                                                                  : type == AS_F16 ? 0x1p-11
+                                                                                   : 0x1p-9) +
+                                                                 sums;
     return 2 * 6 * sqrt((double)stores) * u / sqrt(3.0);
 }

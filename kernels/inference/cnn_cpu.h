@@ -40,9 +40,9 @@ struct as_cnn_cpu {
     const void *weights; /* of the call under way */
     float *images;       /* widened, with their border */
     float *buffer[AS_CNN_BUFFERS];
-    float *scratch; /* of the rung */
+    float *scratch;                 /* of the rung */
     float *packed[AS_CNN_MOST_OPS]; /* of the rung */
-    as_part *part;  /* [ops + 1] of the instrumented pass; NULL: not instrumented */
+    as_part *part;                  /* [ops + 1] of the instrumented pass; NULL: not instrumented */
     as_cnn_tap_fn tap;
     void *tap_context;
 };

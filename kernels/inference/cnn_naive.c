@@ -34,8 +34,8 @@ static void pool(const as_cnn_cpu *c, int op, const as_cnn_tensor *in, const as_
                     float most = 0, sum = 0;
                     for (int row = 0; row < o->kernel; row++)
                         for (int column = 0; column < o->kernel; column++) {
-                            const float value = as_cnn_pixel(in, n, y * o->stride - o->pad + row,
-                                                             x * o->stride - o->pad + column)[k];
+                            const float value =
+                                as_cnn_pixel(in, n, y * o->stride - o->pad + row, x * o->stride - o->pad + column)[k];
                             most = value > most ? value : most;
                             sum += value;
                         }

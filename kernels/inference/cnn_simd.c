@@ -79,10 +79,8 @@ static void tiles_member(int member, int size, void *context) {
     const as_cnn_op *o = j->o;
     const int64_t pixels = j->c->step.batch * o->out_side * o->out_side, tiles = (pixels + v->pixels - 1) / v->pixels,
                   panels = (o->out_channels + v->width - 1) / v->width, all = panels * tiles, terms = as_cnn_terms(o);
-    as_cnn_tile t = {.runs = o->kernel,
-                     .run = (int64_t)o->kernel * o->in_channels,
-                     .gap = as_cnn_row(j->in),
-                     .relu = o->relu};
+    as_cnn_tile t = {
+        .runs = o->kernel, .run = (int64_t)o->kernel * o->in_channels, .gap = as_cnn_row(j->in), .relu = o->relu};
     for (int64_t at = all * member / size; at < all * (member + 1) / size; at++) {
         const int64_t panel = at / tiles, first = at % tiles * v->pixels, channel = panel * v->width;
         place p = place_of(first, o->out_side);
@@ -150,8 +148,8 @@ static void convolve_openblas(const as_cnn_cpu *c, int op, const as_cnn_tensor *
     for (j.first = 0; j.first < all; j.first += piece) {
         j.pixels = at_most(all - j.first, piece);
         as_team_run(c->team, windows_member, &j);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)j.pixels, channels, terms, o->scale, j.windows,
-                    terms, (const float *)c->weights + o->weights, terms, 0, j.product, channels);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)j.pixels, channels, terms, o->scale, j.windows, terms,
+                    (const float *)c->weights + o->weights, terms, 0, j.product, channels);
         as_team_run(c->team, finish_member, &j);
     }
 }

@@ -100,7 +100,7 @@ TARGET static void NAME(mean)(const float *in, int side, int64_t gap, int channe
         out[c] *= factor;
 }
 
-static const as_cnn_vector NAME(table) = {PIXELS, VECTORS * WIDTH, NAME(tile), NAME(largest), NAME(mean)};
+static const as_cnn_vector NAME(table) = {PIXELS, VECTORS *WIDTH, NAME(tile), NAME(largest), NAME(mean)};
 
 #undef LOAD
 #undef LARGER

@@ -25,9 +25,9 @@ static as_status check_axes(const as_params *p, const as_variant *v, as_error *e
                            as_params_text(p, "model"));
     if (strcmp(type, "f32") != 0 && strcmp(type, "bf16") != 0 && strcmp(type, "f16") != 0)
         return as_fail(e, AS_EUSAGE, "inference: type is f32, bf16 or f16, not '%.20s'", type);
-    if (strcmp(transfers, "none") != 0 && strcmp(transfers, "both") != 0)
-        return as_fail(e, AS_EUSAGE, "inference: transfers is none or both, not '%.20s'", transfers);
-    if (cpu && strcmp(transfers, "none") != 0)
+    if (strcmp(transfers, "no") != 0 && strcmp(transfers, "yes") != 0)
+        return as_fail(e, AS_EUSAGE, "inference: transfers is no or yes, not '%.20s'", transfers);
+    if (cpu && strcmp(transfers, "no") != 0)
         return as_fail(e, AS_EUSAGE, "inference: the cpu has its images where it computes: leave transfers out");
     if (batch < 1 || batch > MOST_BATCH)
         return as_fail(e, AS_EUSAGE, "inference: batch is 1 to %d", MOST_BATCH);
@@ -45,8 +45,8 @@ static const struct guess {
     const char *on, *variant;
     double f32, narrow;
 } guesses[] = {
-    {"cpu", "naive", 1, 0.5},       {"cpu", "simd", 40, 40},        {"cpu", "openblas", 40, 40},
-    {"cuda", "naive", 1000, 1000},  {"cuda", "eager", 8000, 40000}, {"cuda", "graph", 8000, 40000},
+    {"cpu", "naive", 1, 0.5},      {"cpu", "simd", 40, 40},        {"cpu", "openblas", 40, 40},
+    {"cuda", "naive", 1000, 1000}, {"cuda", "eager", 8000, 40000}, {"cuda", "graph", 8000, 40000},
 };
 
 static double predict(const as_params *p, const as_variant *v, const as_cnn_step *s, double flops) {
@@ -103,8 +103,7 @@ static void add_facts(const as_cnn_net *n, const as_cnn_step *s, as_work *w) {
                  images = (double)(s->batch * as_cnn_inputs(&n->op[0])) * (double)as_dtype_bytes(s->type);
     w->fact[w->facts++] = (as_fact){"weights_bytes", "bytes", weights, "elements of the model's block x bytes"};
     w->fact[w->facts++] = (as_fact){"images_bytes", "bytes", images, "batch x side x side x channels x bytes"};
-    w->fact[w->facts++] =
-        (as_fact){"activation_bytes", "bytes", (double)w->state_bytes, "the variant's state"};
+    w->fact[w->facts++] = (as_fact){"activation_bytes", "bytes", (double)w->state_bytes, "the variant's state"};
     w->fact[w->facts++] = (as_fact){"peak_bytes", "bytes", weights + images + (double)w->state_bytes + w->bytes_written,
                                     "weights_bytes + images_bytes + activation_bytes + logits"};
 }
@@ -133,7 +132,8 @@ as_status as_cnn_describe(const as_params *p, const as_variant *v, const as_devi
     w->tolerance = as_cnn_tolerance(&n, cpu ? AS_F32 : s.type); /* the host keeps activations in f32 */
     if (w->flops > 3e8)
         w->reference_rows = REFERENCE_IMAGES;
-    const double images = w->reference_rows && s.batch > w->reference_rows ? (double)w->reference_rows : (double)s.batch;
+    const double images =
+        w->reference_rows && s.batch > w->reference_rows ? (double)w->reference_rows : (double)s.batch;
     w->reference_ns = w->flops * images / (double)s.batch * 0.4; /* 2.5 operations a nanosecond */
     w->predicted_ns = predict(p, v, &s, w->flops);
     return AS_OK;

@@ -12,14 +12,15 @@
 #include <string.h>
 
 static const as_axis axes[] = {
-    {"model", "none", false, false, "", "a preset: tiny, llama-15m, llama-1b, llama-8b, tiny-cnn, resnet18; must be given"},
+    {"model", "none", false, false, "",
+     "a preset: tiny, llama-15m, llama-1b, llama-8b, tiny-cnn, resnet18; must be given"},
     {"phase", "decode", false, false, "", "decode: one token a row; prefill: the prompt; generate: both"},
     {"batch", "1", true, false, "rows", "sequences or images that go through the model together"},
     {"context", "512", true, false, "tokens", "decode: tokens of each row so far"},
     {"prompt", "128", true, false, "tokens", "prefill, generate: tokens of each row's prompt"},
     {"tokens", "64", true, false, "tokens", "generate: new tokens of each row"},
     {"type", "bf16", false, false, "", "weights, keys and values, images: bf16 or f32; images also f16"},
-    {"transfers", "none", false, false, "", "images on a GPU: none, or both: from the host's memory, logits to it"},
+    {"transfers", "no", false, false, "", "images on a GPU, yes: they come from the host's memory, logits go to it"},
     AS_AXIS_THREADS,
     AS_AXIS_CACHE,
 };
@@ -109,7 +110,7 @@ static const as_point points[] = {
     {AS_QUICK, "cpu", "simd", "model=llama-15m;phase=prefill;threads=all", 0},
     {AS_QUICK, "cpu", "openblas", "model=llama-15m;phase=prefill;type=f32;threads=all", 1},
     {AS_QUICK, "cpu", "simd", "model=llama-15m;phase=generate;prompt=32;tokens=32;threads=all", 0},
-    {AS_QUICK, "cpu", "simd,openblas", "model=resnet18;type=f32;threads=all", 1},
+    {AS_QUICK, "cpu", "simd", "model=resnet18;type=f32;threads=all", 1},
     {AS_STANDARD, "cpu", "naive,simd", "model=tiny;context=128", 2},
     {AS_STANDARD, "cpu", "naive,simd", "model=tiny;phase=generate;type=f32", 2},
     {AS_STANDARD, "cpu", "simd", "model=llama-1b;threads=1,all", 2},
@@ -123,6 +124,7 @@ static const as_point points[] = {
     {AS_STANDARD, "cpu", "simd", "model=llama-1b;batch=4,16;threads=all", 3},
     {AS_STANDARD, "cpu", "simd", "model=llama-1b;context=4096;threads=all", 3},
     {AS_STANDARD, "cpu", "naive,simd", "model=resnet18;type=f32", 3},
+    {AS_STANDARD, "cpu", "openblas", "model=resnet18;type=f32;threads=all", 3},
     {AS_STANDARD, "cpu", "simd,openblas", "model=resnet18;batch=8,32;type=f32;threads=all", 3},
     {AS_STANDARD, "cpu", "naive,simd", "model=tiny-cnn;batch=3;type=f32", 3},
     {AS_PUBLISH, "cpu", "simd,openblas", "model=resnet18;batch=64,128;type=f32;threads=all", 4},
