@@ -110,12 +110,17 @@ void as_cnn_build(const as_cnn *m, as_cnn_net *n) {
 
 /* ---- axes and formulas ---- */
 
+static as_dtype type_of(const char *name) {
+    static const as_dtype types[] = {AS_F32, AS_TF32, AS_F16};
+    for (int i = 0; i < (int)(sizeof types / sizeof *types); i++)
+        if (strcmp(name, as_dtype_name(types[i])) == 0)
+            return types[i];
+    return AS_BF16;
+}
+
 as_cnn_step as_cnn_step_of(const as_params *p) {
-    const char *type = as_params_text(p, "type");
     return (as_cnn_step){.model = as_cnn_named(as_params_text(p, "model")),
-                         .type = strcmp(type, "f32") == 0   ? AS_F32
-                                 : strcmp(type, "f16") == 0 ? AS_F16
-                                                            : AS_BF16,
+                         .type = type_of(as_params_text(p, "type")),
                          .batch = as_params_int(p, "batch"),
                          .transfers = strcmp(as_params_text(p, "transfers"), "yes") == 0};
 }
@@ -147,7 +152,7 @@ double as_cnn_op_bytes(const as_cnn_op *o, const as_cnn_step *s, double activati
     return bytes;
 }
 
-/* Each convolution stores its result once, rounding elements by up to u relative to them (bf16 2^-9, f16 2^-11), and its
+/* Each convolution stores its result once, rounding elements by up to u relative to them (bf16 2^-9, f16 and tf32 2^-11), and its
  * sum of k terms in f32, in any order, is off by about sqrt(k / 2) 2^-24 of the root of the sum of squares, where
  * roundings are independent (as for decoders: as_step_tolerance). Errors that are independent add as squares: after L
  * operations a vector is off by sqrt(L) u of its norm, and a logit by that share of its scale, the size that it has for
@@ -162,9 +167,9 @@ double as_cnn_tolerance(const as_cnn_net *n, as_dtype type) {
         if (as_cnn_terms(&n->op[i]) > longest && n->op[i].kind == AS_CNN_CONVOLVE)
             longest = as_cnn_terms(&n->op[i]);
     }
-    const double sums = sqrt((double)longest / 2) * 0x1p-24, u = (type == AS_F32   ? 0x1p-24
-                                                                  : type == AS_F16 ? 0x1p-11
-                                                                                   : 0x1p-9) +
+    const double sums = sqrt((double)longest / 2) * 0x1p-24, u = (type == AS_F32    ? 0x1p-24
+                                                                  : type == AS_BF16 ? 0x1p-9
+                                                                                    : 0x1p-11) +
                                                                  sums;
     return 2 * 6 * sqrt((double)stores) * u / sqrt(3.0);
 }

@@ -89,7 +89,7 @@ static inline double as_cnn_op_flops(const as_cnn_op *o) {
 /* What the axes say. */
 typedef struct as_cnn_step {
     const as_cnn *model;
-    as_dtype type; /* of weights and images: AS_F32, AS_BF16 or AS_F16 */
+    as_dtype type; /* of weights and images: AS_F32, AS_BF16 or AS_F16; on a GPU AS_TF32, too */
     int64_t batch;
     bool transfers; /* images come from the host's memory and logits go back to it, within the operation */
 } as_cnn_step;
@@ -102,6 +102,11 @@ double as_cnn_bytes_read(const as_cnn_net *n, const as_cnn_step *s);
 double as_cnn_bytes_written(const as_cnn_net *n, const as_cnn_step *s);
 /* A part of it: bytes that operation `o` must move, activations being of `activation_bytes` each. */
 double as_cnn_op_bytes(const as_cnn_op *o, const as_cnn_step *s, double activation_bytes);
+
+/* The bound of arithmetic in a type on a GPU. */
+static inline const char *as_cnn_flops_ceiling(as_dtype type) {
+    return type == AS_F32 ? "flops.f32" : type == AS_TF32 ? "flops.tf32" : type == AS_F16 ? "flops.f16" : "flops.bf16";
+}
 
 /* How far a logit may be from the float64 reference, in units of the reference's scale (cnn_reference.c). */
 double as_cnn_tolerance(const as_cnn_net *n, as_dtype type);

@@ -20,7 +20,7 @@ typedef struct sums {
 } sums;
 
 static double element(const void *p, as_dtype type, int64_t i) {
-    if (type == AS_F32)
+    if (type == AS_F32 || type == AS_TF32)
         return (double)((const float *)p)[i];
     const uint16_t bits = ((const uint16_t *)p)[i];
     return (double)(type == AS_F16 ? as_f16_to_f32(bits) : as_bf16_to_f32(bits));

@@ -14,6 +14,14 @@ enum { MOST_BATCH = 1024, REFERENCE_IMAGES = 2 };
 
 /* ---- the axes ---- */
 
+static bool listed(const char *type) {
+    static const char *const types[] = {"f32", "tf32", "bf16", "f16"};
+    for (int i = 0; i < AS_COUNT(types); i++)
+        if (strcmp(type, types[i]) == 0)
+            return true;
+    return false;
+}
+
 static as_status check_axes(const as_params *p, const as_variant *v, as_error *e) {
     static const char *const others[] = {"phase", "context", "prompt", "tokens"};
     const char *type = as_params_text(p, "type"), *transfers = as_params_text(p, "transfers");
@@ -23,8 +31,10 @@ static as_status check_axes(const as_params *p, const as_variant *v, as_error *e
         if (!as_axis_untouched(p, others[i]))
             return as_fail(e, AS_EUSAGE, "inference: %s is for language models: leave it out for %s", others[i],
                            as_params_text(p, "model"));
-    if (strcmp(type, "f32") != 0 && strcmp(type, "bf16") != 0 && strcmp(type, "f16") != 0)
-        return as_fail(e, AS_EUSAGE, "inference: type is f32, bf16 or f16, not '%.20s'", type);
+    if (!listed(type))
+        return as_fail(e, AS_EUSAGE, "inference: type is f32, tf32, bf16 or f16 for images, not '%.20s'", type);
+    if (cpu && strcmp(type, "tf32") == 0)
+        return as_fail(e, AS_EUSAGE, "inference: tf32 is a GPU's: take type:f32");
     if (strcmp(transfers, "no") != 0 && strcmp(transfers, "yes") != 0)
         return as_fail(e, AS_EUSAGE, "inference: transfers is no or yes, not '%.20s'", transfers);
     if (cpu && strcmp(transfers, "no") != 0)
@@ -87,10 +97,7 @@ static void add_operands(const as_cnn_net *n, const as_cnn_step *s, as_work *w) 
 
 static void add_bounds(const as_cnn_net *n, const as_cnn_step *s, bool cpu, as_work *w) {
     w->bound[w->bounds++] = (as_bound){"memory", w->bytes_read + w->bytes_written};
-    w->bound[w->bounds++] = (as_bound){cpu || s->type == AS_F32 ? "flops.f32"
-                                       : s->type == AS_F16      ? "flops.f16"
-                                                                : "flops.bf16",
-                                       w->flops};
+    w->bound[w->bounds++] = (as_bound){as_cnn_flops_ceiling(cpu ? AS_F32 : s->type), w->flops};
     if (!s->transfers)
         return;
     const double images = (double)(s->batch * as_cnn_inputs(&n->op[0])) * (double)as_dtype_bytes(s->type);

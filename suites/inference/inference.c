@@ -19,7 +19,7 @@ static const as_axis axes[] = {
     {"context", "512", true, false, "tokens", "decode: tokens of each row so far"},
     {"prompt", "128", true, false, "tokens", "prefill, generate: tokens of each row's prompt"},
     {"tokens", "64", true, false, "tokens", "generate: new tokens of each row"},
-    {"type", "bf16", false, false, "", "weights, keys and values, images: bf16 or f32; images also f16"},
+    {"type", "bf16", false, false, "", "weights, keys and values, images: bf16 or f32; images also f16, tf32"},
     {"transfers", "no", false, false, "", "images on a GPU, yes: they come from the host's memory, logits go to it"},
     AS_AXIS_THREADS,
     AS_AXIS_CACHE,
