@@ -72,8 +72,9 @@ as_status as_cnn_cpu_create(as_cnn_cpu **out, const as_call *call, const as_cnn_
         good &= (c->buffer[b] = as_cnn_floats(floats[b] * c->step.batch)) != NULL;
     good &= (c->scratch = as_cnn_floats(scratch_floats)) != NULL;
     if (!good) {
+        const as_status status = as_fail(e, AS_ENOMEM, "no memory for the activations of %s", c->step.model->name);
         as_cnn_cpu_free(c);
-        return as_fail(e, AS_ENOMEM, "no memory for the activations of %s", c->step.model->name);
+        return status;
     }
     *out = c;
     return AS_OK;

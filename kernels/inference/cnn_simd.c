@@ -199,8 +199,10 @@ as_status as_cnn_simd_prepare_cpu(const as_call *call, void **state, as_error *e
             continue;
         c->packed[i] = as_cnn_floats((as_cnn_terms(o) + 1) * ((o->out_channels + width - 1) / width * width));
         if (!c->packed[i]) {
+            const as_status status =
+                as_fail(e, AS_ENOMEM, "no memory for the packed weights of %s", c->step.model->name);
             as_cnn_cpu_free(c);
-            return as_fail(e, AS_ENOMEM, "no memory for the packed weights of %s", c->step.model->name);
+            return status;
         }
         pack(c, call->operand[0], o, width, c->packed[i]);
     }
