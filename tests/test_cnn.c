@@ -376,93 +376,6 @@ static void windows_are_where_the_formula_says(void **state) {
     }
 }
 
-/* The operations of a network on the layouts, memories and windows of the GPU's rungs, in plain C. */
-typedef struct emulated {
-    as_cnn_net n;
-    const float *weights;
-    float *images, *stem, *out[AS_CNN_MOST_OPS], *logits;
-    int64_t batch;
-} emulated;
-
-static float *zeros(int64_t n) {
-    float *p = calloc((size_t)n, sizeof *p);
-    assert_non_null(p);
-    return p;
-}
-
-static void emulate(emulated *g, int op) {
-    const as_cnn_op *o = &g->n.op[op];
-    const as_cnn_layout from = as_cnn_layout_of(&g->n, o->from, o->in_side, o->in_channels),
-                        to = as_cnn_layout_of(&g->n, o->to, o->out_side, o->out_channels);
-    const as_cnn_window w = as_cnn_window_of(o, g->batch, &from, &to);
-    const int source = as_cnn_source(&g->n, op);
-    const float *in = source < 0 ? g->images : g->out[source], *weights = op ? g->weights + o->weights : g->stem;
-    float *out = o->to == AS_CNN_LOGITS ? g->logits : g->out[op];
-    for (uint32_t pixel = 0; pixel < w.pixels; pixel++)
-        for (int k = 0; k < o->out_channels; k++) {
-            const as_cnn_where at = as_cnn_window_at(&w, pixel);
-            float sum = 0, most = 0;
-            for (int y = 0; o->kind != AS_CNN_CONVOLVE && y < o->kernel; y++)
-                for (int x = 0; x < o->kernel; x++) {
-                    const float value = in[at.in + (uint32_t)y * w.gap + (uint32_t)(x * from.pitch + k)];
-                    sum += value;
-                    most = value > most ? value : most;
-                }
-            if (o->kind != AS_CNN_CONVOLVE) {
-                out[at.out + (uint32_t)k] = o->kind == AS_CNN_MAX_POOL ? most : sum / (float)(o->kernel * o->kernel);
-                continue;
-            }
-            as_cnn_term term = {0, 0, 0};
-            for (; term.k < w.terms; as_cnn_term_move(&w, &term, 1))
-                sum += in[at.in + term.row + term.column] * weights[(uint32_t)k * w.terms + term.k];
-            sum = sum * o->scale + AS_CNN_BIAS * g->weights[o->bias + k];
-            if (o->add != AS_CNN_NOTHING)
-                sum += out[at.out + (uint32_t)k];
-            out[at.out + (uint32_t)k] = o->relu && sum < 0 ? 0 : sum;
-        }
-}
-
-static void the_gpus_layout_gives_the_logits(void **state) {
-    (void)state;
-    enum { BATCH = 2 };
-    host_case t;
-    trial_begin(&t, "naive", "model=tiny-cnn;batch=2;type=f32", team_of_one);
-    emulated g = {.weights = t.operand[0], .logits = t.operand[2], .batch = BATCH};
-    as_cnn_build(as_cnn_named("tiny-cnn"), &g.n);
-    const as_cnn_op *stem = &g.n.op[0];
-    const as_cnn_layout l = as_cnn_layout_of(&g.n, AS_CNN_IMAGES, stem->in_side, stem->in_channels);
-    const int run = (int)as_cnn_run(stem->kernel, AS_CNN_COLOURS), width = stem->kernel * stem->in_channels;
-    g.images = zeros(BATCH * as_cnn_layout_image(&l) + AS_CNN_PIECE);
-    g.stem = zeros((int64_t)stem->out_channels * stem->kernel * run);
-    for (int i = 0; i < BATCH * l.side * l.side; i++)
-        for (int c = 0; c < stem->in_channels; c++)
-            g.images[i / (l.side * l.side) * as_cnn_layout_image(&l) +
-                     as_cnn_layout_at(&l, i / l.side % l.side, i % l.side) + c] =
-                ((const float *)t.operand[1])[i * stem->in_channels + c];
-    for (int i = 0; i < stem->out_channels * stem->kernel * width; i++)
-        g.stem[i / width * run + i % width / stem->in_channels * AS_CNN_COLOURS + i % width % stem->in_channels] =
-            g.weights[stem->weights + i];
-    for (int i = 0; i < g.n.ops; i++) {
-        const as_cnn_op *o = &g.n.op[i];
-        const as_cnn_layout to = as_cnn_layout_of(&g.n, o->to, o->out_side, o->out_channels);
-        const int twin = as_cnn_twin(&g.n, i);
-        if (o->to != AS_CNN_LOGITS)
-            g.out[i] = twin == i ? zeros(BATCH * as_cnn_layout_image(&to)) : g.out[twin];
-    }
-    for (int again = 0; again < 2; again++) /* the borders are as they were */
-        for (int i = 0; i < g.n.ops; i++)
-            emulate(&g, i);
-    const double worst = host_worst(&t);
-    if (!(worst <= 1))
-        fail_msg("%.3g of the tolerance", worst);
-    for (int i = 0; i < g.n.ops; i++)
-        if (as_cnn_twin(&g.n, i) == i)
-            free(g.out[i]);
-    free(g.images);
-    free(g.stem);
-    host_end(&t);
-}
-
 /* ---- the breakdown ---- */
 
 static void parts_add_up(void **state) {
@@ -507,7 +420,6 @@ int main(void) {
         cmocka_unit_test(every_layer_agrees),
         cmocka_unit_test(activations_of_resnet18_stay_near_one),
         cmocka_unit_test(windows_are_where_the_formula_says),
-        cmocka_unit_test(the_gpus_layout_gives_the_logits),
         cmocka_unit_test(parts_add_up),
     };
     return cmocka_run_group_tests_name("cnn", tests, host_open, host_close);

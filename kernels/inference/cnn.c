@@ -8,7 +8,7 @@
 /* resnet18: He et al. 2016, table 1, as torchvision builds it. tiny-cnn: sides that halve unevenly, widths that are no
  * multiple of a vector, for tests. */
 const as_cnn as_cnns[] = {
-    {"tiny-cnn", 38, 3, 10, 16, {16, 24, 40, 48}, {1, 2, 1, 1}},
+    {"tiny-cnn", 38, 3, 10, 16, {16, 24, 40, 72}, {1, 2, 1, 1}},
     {"resnet18", 224, 3, 1000, 64, {64, 128, 256, 512}, {2, 2, 2, 2}},
     {.name = NULL},
 };

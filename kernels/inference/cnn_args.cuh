@@ -14,14 +14,8 @@ struct as_tf32 {
 
 template <> struct as_number<as_f16> {
     static constexpr int vector = 8;
-    static __device__ __forceinline__ float load(const as_f16 *p) {
-        float x;
-        asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(p->bits));
-        return x;
-    }
-    static __device__ __forceinline__ void store(as_f16 *p, float x) {
-        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(p->bits) : "f"(x));
-    }
+    static __device__ __forceinline__ float load(const as_f16 *p) { return as_widen_f16(p->bits); }
+    static __device__ __forceinline__ void store(as_f16 *p, float x) { p->bits = as_narrow_f16(x); }
 };
 template <> struct as_number<as_tf32> {
     static constexpr int vector = 4;

@@ -79,25 +79,25 @@ static __global__ void as_cnn_truth_scale_kernel(const as_cnn_op o, int64_t batc
     out[at] = sqrt(row) * sqrt(length / o.in_channels) * (double)o.scale;
 }
 
-static dim3 blocks_for(int64_t threads) { return dim3((unsigned)((threads + THREADS - 1) / THREADS)); }
+static dim3 grid_for(int64_t threads) { return dim3((unsigned)((threads + THREADS - 1) / THREADS)); }
 
 static as_status compute(const as_cnn_truth *t, const as_call *call, as_error *e) {
     const as_issue how = {as_cuda_stream(call->stream), false, false};
     const void *weights = call->operand[0];
     const int64_t images = t->batch * as_cnn_inputs(&t->net.op[0]);
-    AS_TRY(as_issue_kernel<as_cnn_truth_images_kernel>(how, blocks_for(images), THREADS, 0, e,
+    AS_TRY(as_issue_kernel<as_cnn_truth_images_kernel>(how, grid_for(images), THREADS, 0, e,
                                                        (const void *)call->operand[1], t->type, images,
                                                        t->buffer[AS_CNN_IMAGES]));
     for (int i = 0; i < t->net.ops; i++) {
         const as_cnn_op *o = &t->net.op[i];
-        AS_TRY(as_issue_kernel<as_cnn_truth_kernel>(how, blocks_for(t->batch * as_cnn_outputs(o)), THREADS, 0, e, *o,
+        AS_TRY(as_issue_kernel<as_cnn_truth_kernel>(how, grid_for(t->batch * as_cnn_outputs(o)), THREADS, 0, e, *o,
                                                     t->batch, weights, t->type, (const double *)t->buffer[o->from],
                                                     (const double *)(o->add < 0 ? NULL : t->buffer[o->add]),
                                                     t->buffer[o->to]));
     }
     const as_cnn_op *head = &t->net.op[t->net.ops - 1];
     AS_TRY(as_issue_kernel<as_cnn_truth_scale_kernel>(
-        how, blocks_for(t->batch * as_cnn_outputs(head)), THREADS, 0, e, *head, t->batch, weights, t->type,
+        how, grid_for(t->batch * as_cnn_outputs(head)), THREADS, 0, e, *head, t->batch, weights, t->type,
         (const double *)t->buffer[head->from], (double *)call->operand[3]));
     AS_CUDA(e, cudaStreamSynchronize(how.stream));
     return AS_OK;

@@ -1,5 +1,5 @@
 /* Where a convolution on a GPU finds its windows: integer arithmetic for device and host alike, so that a machine without
- * a GPU can test it (tests/test_cnn.c walks it as the kernels do).
+ * a GPU can test it (tests/test_cnn.c walks it as the kernels do, test_cnn_emulated.cc runs the kernels on fibers).
  *
  * Images lie with a border of zeros, [side + 2 border][side + 2 border][pitch], pitch elements a pixel: the channels, or
  * 4 for the three of the network's input. A row of the kernel is one run of elements; the convolution is a product of

@@ -89,6 +89,18 @@ static __device__ __forceinline__ uint32_t as_pack_bf16(float low, float high) {
 #endif
 }
 
+/* f16, widened exactly, and rounded to nearest even. */
+static __device__ __forceinline__ float as_widen_f16(uint16_t bits) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+}
+static __device__ __forceinline__ uint16_t as_narrow_f16(float x) {
+    uint16_t bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+
 #if __CUDA_ARCH__ >= 800
 /* As as_ldmatrix4, each 8 x 8 matrix of 16-bit elements transposed. */
 static __device__ __forceinline__ void as_ldmatrix4_transposed(uint32_t (&r)[4], uint32_t address) {
