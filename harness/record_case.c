@@ -192,6 +192,17 @@ static void fact_metrics(json_t *list, const as_work *w) {
         add_metric(list, w->fact[i].name, w->fact[i].unit, "lower", w->fact[i].value, NAN, NAN, w->fact[i].formula);
 }
 
+/* Items whose rate people ask for. */
+static void rate_metric(json_t *list, const char *item, double per_item_ns, double down, double up) {
+    static const struct {
+        const char *item, *name, *unit;
+    } rates[] = {{"token", "tokens_per_s", "tokens_per_s"}, {"image", "images_per_s", "items_per_s"}};
+    for (size_t i = 0; item && i < sizeof rates / sizeof *rates; i++)
+        if (strcmp(item, rates[i].item) == 0)
+            add_metric(list, rates[i].name, rates[i].unit, "higher", 1e9 / per_item_ns, 1e9 / (per_item_ns / down),
+                       1e9 / (per_item_ns / up), "items / time");
+}
+
 static json_t *metrics(const as_run_state *s, int c, const as_figures *f, const as_energy_figures *energy) {
     const as_case *k = &s->plan->cases[c];
     const as_outcome *o = &s->outcome[c];
@@ -205,9 +216,7 @@ static json_t *metrics(const as_run_state *s, int c, const as_figures *f, const 
                "(bytes_read + bytes_written) / time");
     add_metric(list, "time_per_item", "ns", "lower", f->per_item_ns, f->per_item_ns / up, f->per_item_ns / down,
                "time / items");
-    if (k->work.item && strcmp(k->work.item, "token") == 0)
-        add_metric(list, "tokens_per_s", "tokens_per_s", "higher", 1e9 / f->per_item_ns, 1e9 / (f->per_item_ns / down),
-                   1e9 / (f->per_item_ns / up), "items / time");
+    rate_metric(list, k->work.item, f->per_item_ns, down, up);
     utilisation_metrics(list, s, c, &t);
     fact_metrics(list, &k->work);
     extra_metrics(list, k, o);

@@ -76,17 +76,19 @@ static void refuse(const char *variant, const char *axes, const char *why) {
 
 static void nonsense_is_refused(void **state) {
     (void)state;
-    refuse("simd", "model=resnet18;context=8", "language models");
-    refuse("simd", "model=resnet18;phase=prefill", "language models");
-    refuse("simd", "model=resnet18;type=f8", "type is");
-    refuse("simd", "model=resnet18;type=tf32", "take type:f32");
-    refuse("simd", "model=resnet18;batch=0", "batch is");
-    refuse("simd", "model=resnet18;batch=2000", "batch is");
-    refuse("simd", "model=resnet18;transfers=some", "transfers is");
-    refuse("simd", "model=resnet18;transfers=yes", "leave transfers out");
+    refuse("simd", "model=resnet18;phase=forward;context=8", "language models");
+    refuse("simd", "model=resnet18;phase=prefill", "phase:forward");
+    refuse("simd", "model=resnet18", "phase:forward");
+    refuse("simd", "model=tiny;phase=forward", "phase is");
+    refuse("simd", "model=resnet18;phase=forward;type=f8", "type is");
+    refuse("simd", "model=resnet18;phase=forward;type=tf32", "take type:f32");
+    refuse("simd", "model=resnet18;phase=forward;batch=0", "batch is");
+    refuse("simd", "model=resnet18;phase=forward;batch=2000", "batch is");
+    refuse("simd", "model=resnet18;phase=forward;transfers=some", "transfers is");
+    refuse("simd", "model=resnet18;phase=forward;transfers=yes", "leave transfers out");
     refuse("simd", "model=tiny;transfers=yes", "for images");
-    refuse("naive", "model=resnet18;threads=2", "one thread");
-    refuse("openblas", "model=resnet18", "type:f32");
+    refuse("naive", "model=resnet18;phase=forward;threads=2", "one thread");
+    refuse("openblas", "model=resnet18;phase=forward", "type:f32");
 }
 
 static double bytes_of(const char *axes) {
@@ -100,13 +102,13 @@ static double bytes_of(const char *axes) {
 /* The remedy's own figure: what it names fits, one more does not. */
 static void the_largest_that_fits_is_named(void **state) {
     (void)state;
-    const as_params p = case_params(&as_inference_suite, "model=resnet18;batch=512;type=f32");
+    const as_params p = case_params(&as_inference_suite, "model=resnet18;phase=forward;batch=512;type=f32");
     long long batch = 0;
     char text[160], axes[96];
     as_inference_suite.largest(&p, host_variant(&as_inference_suite, "simd"), &cpu, 1e9, text);
     assert_int_equal(sscanf(text, "the largest that fits is batch:%lld", &batch), 1);
     for (int more = 0; more < 2; more++) {
-        snprintf(axes, sizeof axes, "model=resnet18;batch=%lld;type=f32", batch + more);
+        snprintf(axes, sizeof axes, "model=resnet18;phase=forward;batch=%lld;type=f32", batch + more);
         assert_int_equal(bytes_of(axes) <= 1e9, !more);
     }
     as_inference_suite.largest(&p, host_variant(&as_inference_suite, "simd"), &cpu, 1e6, text);
@@ -144,7 +146,7 @@ static void rungs_match_the_reference(void **state) {
             char axes[96], all[128];
             if (batches[i] == 64 && k > 0)
                 continue;
-            snprintf(axes, sizeof axes, "model=tiny-cnn;batch=%d;type=%s", batches[i], types[k]);
+            snprintf(axes, sizeof axes, "model=tiny-cnn;phase=forward;batch=%d;type=%s", batches[i], types[k]);
             snprintf(all, sizeof all, "%s;threads=all", axes);
             accept("naive", axes, team_of_one);
             for (int isa = AS_ISA_BASE; isa <= AS_ISA_AVX512; isa++) {
@@ -166,7 +168,7 @@ typedef enum fault { WHOLE, SWAPPED, NOT_A_NUMBER, UNWRITTEN, OTHER_IMAGE, SHIFT
 /* Runs the plain rung with something wrong in it; true where the logits are accepted all the same. */
 static bool passes_with(fault what) {
     host_case t;
-    trial_begin(&t, "naive", "model=tiny-cnn;batch=2;type=f32", team_of_one);
+    trial_begin(&t, "naive", "model=tiny-cnn;phase=forward;batch=2;type=f32", team_of_one);
     as_cnn_cpu *c = network_of(&t);
     float *images = t.operand[1], *logits = t.operand[2];
     const int64_t image = as_cnn_inputs(&c->net.op[0]), last = t.work.rows * t.work.columns - 1;
@@ -209,11 +211,11 @@ static void faults_are_refused(void **state) {
 /* Each image of a batch alone gives, bit by bit, what it gives among the others. */
 static void check_images(const char *variant, as_team *team) {
     host_case all, one;
-    trial_begin(&all, variant, "model=tiny-cnn;batch=5;type=f32", team);
+    trial_begin(&all, variant, "model=tiny-cnn;phase=forward;batch=5;type=f32", team);
     host_run(&all);
     const size_t image = (size_t)as_cnn_inputs(&network_of(&all)->net.op[0]);
     for (size_t n = 0; n < 5; n++) {
-        trial_begin(&one, variant, "model=tiny-cnn;type=f32", team);
+        trial_begin(&one, variant, "model=tiny-cnn;phase=forward;type=f32", team);
         memcpy(one.operand[1], (float *)all.operand[1] + n * image, image * sizeof(float));
         host_run(&one);
         assert_memory_equal(one.operand[2], (float *)all.operand[2] + n * 10, 10 * sizeof(float));
@@ -292,9 +294,9 @@ static void every_layer_agrees(void **state) {
     (void)state;
     for (int isa = AS_ISA_BASE; isa <= AS_ISA_AVX512; isa++) {
         as_isa_limit((as_isa)isa);
-        check_layers("simd", "model=tiny-cnn;batch=3;type=f32", team_of_three);
+        check_layers("simd", "model=tiny-cnn;phase=forward;batch=3;type=f32", team_of_three);
     }
-    check_layers("openblas", "model=tiny-cnn;batch=3;type=f32", team_of_three);
+    check_layers("openblas", "model=tiny-cnn;phase=forward;batch=3;type=f32", team_of_three);
 }
 
 /* Weights are scaled so that neither depth nor shortcuts blow activations up or let them die. */
@@ -302,7 +304,7 @@ static void activations_of_resnet18_stay_near_one(void **state) {
     (void)state;
     as_cnn_net n;
     as_cnn_build(as_cnn_named("resnet18"), &n);
-    dump d = dump_of("simd", "model=resnet18;type=f32;threads=all", team_of_three);
+    dump d = dump_of("simd", "model=resnet18;phase=forward;type=f32;threads=all", team_of_three);
     assert_int_equal(d.ops, n.ops);
     for (int i = 0; i < n.ops; i++) {
         const double size = size_of(d.values + d.begin[i], d.begin[i + 1] - d.begin[i]);
@@ -385,7 +387,7 @@ static void parts_add_up(void **state) {
     as_parts *parts;
     as_error e;
     as_isa_limit(AS_ISA_AVX512);
-    trial_begin(&t, "simd", "model=tiny-cnn;batch=4;type=f32", team_of_one);
+    trial_begin(&t, "simd", "model=tiny-cnn;phase=forward;batch=4;type=f32", team_of_one);
     assert_int_equal(as_parts_create(&parts, &e), AS_OK);
     for (int i = 0; i < OPERATIONS; i++)
         assert_int_equal(t.variant->breakdown(&t.call, parts, &e), AS_OK);

@@ -23,10 +23,12 @@ static bool listed(const char *type) {
 }
 
 static as_status check_axes(const as_params *p, const as_variant *v, as_error *e) {
-    static const char *const others[] = {"phase", "context", "prompt", "tokens"};
+    static const char *const others[] = {"context", "prompt", "tokens"};
     const char *type = as_params_text(p, "type"), *transfers = as_params_text(p, "transfers");
     const bool cpu = strcmp(v->on, "cpu") == 0;
     const int64_t batch = as_params_int(p, "batch");
+    if (strcmp(as_params_text(p, "phase"), "forward") != 0)
+        return as_fail(e, AS_EUSAGE, "inference: images have phase:forward, not '%.20s'", as_params_text(p, "phase"));
     for (int i = 0; i < AS_COUNT(others); i++)
         if (!as_axis_untouched(p, others[i]))
             return as_fail(e, AS_EUSAGE, "inference: %s is for language models: leave it out for %s", others[i],

@@ -7,17 +7,17 @@
 
 #include <jansson.h>
 
-static const char *const shapes[] = {"model=tiny-cnn;type=f32",
-                                     "model=tiny-cnn;type=tf32",
-                                     "model=tiny-cnn;type=bf16",
-                                     "model=tiny-cnn;type=f16",
-                                     "model=tiny-cnn;batch=3;type=f32",
-                                     "model=tiny-cnn;batch=3;type=f16",
-                                     "model=tiny-cnn;batch=17;type=tf32",
-                                     "model=tiny-cnn;batch=64;type=bf16",
-                                     "model=tiny-cnn;batch=5;type=f16;transfers=yes",
-                                     "model=tiny-cnn;batch=2;type=f32;transfers=yes",
-                                     "model=resnet18;type=f16",
+static const char *const shapes[] = {"model=tiny-cnn;phase=forward;type=f32",
+                                     "model=tiny-cnn;phase=forward;type=tf32",
+                                     "model=tiny-cnn;phase=forward;type=bf16",
+                                     "model=tiny-cnn;phase=forward;type=f16",
+                                     "model=tiny-cnn;phase=forward;batch=3;type=f32",
+                                     "model=tiny-cnn;phase=forward;batch=3;type=f16",
+                                     "model=tiny-cnn;phase=forward;batch=17;type=tf32",
+                                     "model=tiny-cnn;phase=forward;batch=64;type=bf16",
+                                     "model=tiny-cnn;phase=forward;batch=5;type=f16;transfers=yes",
+                                     "model=tiny-cnn;phase=forward;batch=2;type=f32;transfers=yes",
+                                     "model=resnet18;phase=forward;type=f16",
                                      NULL};
 
 static void test_networks(void **state) {
@@ -35,7 +35,7 @@ static void test_reference(void **state) {
     double got[2][30], expected[30], scale[30];
     const int64_t rows[] = {0, 1, 2};
     assert_true(set_up(&b, &as_inference_suite, case_variant(&as_inference_suite, "cuda", "naive"),
-                       "model=tiny-cnn;batch=3;type=f16", false));
+                       "model=tiny-cnn;phase=forward;batch=3;type=f16", false));
     for (int i = 0; i < 2; i++)
         assert_ok(DRIVER.alloc(&device, AS_MEM_DEVICE, sizeof got[0], &out[i], e));
     void *const operand[] = {b.operand[0], b.operand[1], out[0], out[1]};
@@ -61,12 +61,12 @@ static void test_images_apart(void **state) {
     (void)state;
     bench all, one;
     const as_variant *v = case_variant(&as_inference_suite, "cuda", "graph");
-    if (!set_up(&all, &as_inference_suite, v, "model=tiny-cnn;batch=5;type=f16", false))
+    if (!set_up(&all, &as_inference_suite, v, "model=tiny-cnn;phase=forward;batch=5;type=f16", false))
         return;
     run(&all);
     const size_t image = bytes_of(&all.work.operand[1]) / 5;
     for (size_t n = 0; n < 5; n++) {
-        assert_true(set_up(&one, &as_inference_suite, v, "model=tiny-cnn;type=f16", false));
+        assert_true(set_up(&one, &as_inference_suite, v, "model=tiny-cnn;phase=forward;type=f16", false));
         assert_ok(DRIVER.copy(&device, one.operand[1], (char *)all.host[1] + n * image, image, e));
         run(&one);
         assert_memory_equal(one.host[2], (float *)all.host[2] + n * 10, 10 * sizeof(float));
@@ -84,7 +84,7 @@ static void test_breakdown(void **state) {
         as_parts *parts;
         as_error e;
         const as_variant *v = case_variant(&as_inference_suite, "cuda", rungs[i]);
-        if (!set_up(&b, &as_inference_suite, v, "model=tiny-cnn;batch=4;type=f16;transfers=yes", false))
+        if (!set_up(&b, &as_inference_suite, v, "model=tiny-cnn;phase=forward;batch=4;type=f16;transfers=yes", false))
             continue;
         assert_int_equal(as_parts_create(&parts, &e), AS_OK);
         for (int k = 0; k < 5; k++)
