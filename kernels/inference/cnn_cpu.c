@@ -42,8 +42,9 @@ int64_t as_cnn_state_bytes_cpu(const char *variant, const as_cnn_step *s) {
     for (int b = 0; b < AS_CNN_BUFFERS; b++)
         sum += floats[b];
     sum *= s->batch;
-    if (strcmp(variant, "naive") != 0)
-        sum += n.elements + as_cnn_scratch_floats(variant, &n, s->batch);
+    sum += as_cnn_scratch_floats(variant, &n, s->batch);
+    if (strcmp(variant, "simd") == 0)
+        sum += n.elements; /* packed */
     return sum * (int64_t)sizeof(float);
 }
 

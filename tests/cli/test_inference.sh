@@ -32,3 +32,15 @@ holds "$work/two.json" 'all(.cases[]; [.metrics[].name] | contains(["ttft_ns", "
 holds "$work/two.json" 'all(.cases[]; [.parts[].phase] | unique == ["decode", "prefill"])'
 # Greedy tokens in f32 are the same on both rungs.
 holds "$work/two.json" '[.cases[].verification.output_checksum] | unique | length == 1'
+
+# Images: the parts of a network, operation by operation, and their rate.
+printf '%s\n' 'inference/simd/model:tiny-cnn/phase:forward/batch:3/type:f32/dev:cpu' >"$work/images"
+expect 0 "$ASSAY" run --profile standard --suite inference --device cpu --cases "$work/images" --budget 60s --rounds 2 \
+    --quiet --ceilings off --telemetry off --energy off --out "$work/images.json"
+strict "$work/images.json"
+holds "$work/images.json" '.cases[0].status == "done" and .cases[0].verification.status == "passed"'
+holds "$work/images.json" '[.cases[0].series[].name] == ["time"]'
+holds "$work/images.json" '[.cases[0].metrics[].name] | contains(["images_per_s", "weights_bytes", "images_bytes"])'
+holds "$work/images.json" '[.cases[0].parts[] | select(.layer == null) | .path] | contains(["images", "stem", "max_pool",
+    "stage1/convolution", "stage4/projection", "average_pool", "head"])'
+holds "$work/images.json" '[.cases[0].parts[] | select(.path == "stage2/convolution" and .layer != null)] | length == 4'
