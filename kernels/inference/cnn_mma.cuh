@@ -47,41 +47,95 @@ template <class C> struct as_cnn_copier {
     }
 };
 
-/* Two channels side by side at once; their number is even. */
-template <typename T>
-static __device__ __forceinline__ void as_cnn_store_pair(const as_cnn_convolution<T> &p, uint32_t at, int channel,
-                                                         float u, float v) {
-    u = as_cnn_finish(p, at, channel, u), v = as_cnn_finish(p, at, channel + 1, v);
-    if (!p.out) {
-        *(float2 *)(p.logits + at + channel) = make_float2(u, v);
-        return;
-    }
-    T pair[2];
-    as_number<T>::store(&pair[0], u);
-    as_number<T>::store(&pair[1], v);
-    if constexpr (sizeof(T) == 4)
-        *(float2 *)(p.out + at + channel) = make_float2(pair[0].value, pair[1].value);
-    else
-        *(uint32_t *)(p.out + at + channel) = pair[0].bits | (uint32_t)pair[1].bits << 16;
+/* Eight channels at once: 16 or 32 bytes, aligned. */
+template <typename T> static __device__ __forceinline__ void as_cnn_load8(const T *p, float (&x)[8]) {
+    uint4 word[sizeof(T) / 2];
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof(T) / 2); i++)
+        word[i] = ((const uint4 *)p)[i];
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        x[i] = as_number<T>::load((const T *)word + i);
+}
+template <typename T> static __device__ __forceinline__ void as_cnn_store8(T *p, const float (&x)[8]) {
+    uint4 word[sizeof(T) / 2];
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        as_number<T>::store((T *)word + i, x[i]);
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof(T) / 2); i++)
+        ((uint4 *)p)[i] = word[i];
 }
 
+/* The epilogue of as_cnn_finish for eight channels of a pixel; a layer's channels are whole eights, logits may end in
+ * between. */
+template <typename T>
+static __device__ __forceinline__ void as_cnn_store_eight(const as_cnn_convolution<T> &p, uint32_t at, int channel,
+                                                          float (&sum)[8]) {
+    float bias[8], add[8] = {};
+    as_cnn_load8(p.bias + channel, bias);
+    if (p.add)
+        as_cnn_load8(p.add + at + channel, add);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const float x = sum[i] * p.scale + AS_CNN_BIAS * bias[i] + add[i];
+        sum[i] = p.relu && x < 0 ? 0 : x;
+    }
+    if (p.out) {
+        as_cnn_store8(p.out + at + channel, sum);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        if (channel + i < p.channels)
+            p.logits[at + channel + i] = sum[i];
+}
+
+/* Of four lanes each has one value for each of four: lane q gets those for q, x[p] from lane p. */
+static __device__ __forceinline__ void as_cnn_transpose(float (&x)[4]) {
+    const int q = (int)threadIdx.x % 4;
+#pragma unroll
+    for (int step = 1; step < 4; step *= 2)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (i & step)
+                continue;
+            const bool upper = q & step;
+            const float got = __shfl_xor_sync(~0u, upper ? x[i] : x[i + step], step);
+            if (upper)
+                x[i] = got;
+            else
+                x[i + step] = got;
+        }
+}
+
+/* A lane has two channels of each of many fragments (as_mma): four lanes exchange them, so that each has eight channels of
+ * one fragment side by side, and the four write 64 bytes or more of a pixel at once. */
 template <class C, typename T>
 static __device__ __forceinline__ void as_cnn_store_tile(const float (&d)[C::warp_m / 16][C::warp_n / 8][4],
                                                          const as_cnn_convolution<T> &p, uint32_t row, int column) {
+    static_assert(C::warp_n % 32 == 0, "fragments by fours");
     const int lane = (int)threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < C::warp_m / 16; i++)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const uint32_t pixel = row + (uint32_t)(i * 16 + lane / 4 + 8 * h);
-            if (pixel >= p.window.pixels)
-                continue;
             const uint32_t at = as_cnn_window_at(&p.window, pixel).out;
 #pragma unroll
-            for (int j = 0; j < C::warp_n / 8; j++) {
-                const int channel = column + j * 8 + lane % 4 * 2;
-                if (channel < p.channels)
-                    as_cnn_store_pair(p, at, channel, d[i][j][2 * h], d[i][j][2 * h + 1]);
+            for (int j = 0; j < C::warp_n / 8; j += 4) {
+                float even[4], odd[4], sum[8];
+#pragma unroll
+                for (int k = 0; k < 4; k++)
+                    even[k] = d[i][j + k][2 * h], odd[k] = d[i][j + k][2 * h + 1];
+                as_cnn_transpose(even);
+                as_cnn_transpose(odd);
+#pragma unroll
+                for (int k = 0; k < 4; k++)
+                    sum[2 * k] = even[k], sum[2 * k + 1] = odd[k];
+                const int channel = column + (j + lane % 4) * 8;
+                if (pixel < p.window.pixels && channel < p.channels)
+                    as_cnn_store_eight(p, at, channel, sum);
             }
         }
 }

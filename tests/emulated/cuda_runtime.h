@@ -68,7 +68,6 @@ static inline size_t __cvta_generic_to_shared(const void *p) {
 /* Of headers that come along, in functions that nobody calls here. */
 static inline void __threadfence() {}
 static inline unsigned atomicAdd(unsigned *to, unsigned amount) { return *to += amount, *to - amount; }
-template <typename T> static inline T __shfl_xor_sync(unsigned, T x, int) { abort(), (void)x; }
 static inline void sincospif(float, float *, float *) { abort(); }
 
 /* ---- a block of fibers ---- */
@@ -105,6 +104,16 @@ static inline void as_meet(as_meeting *m, int size) {
 }
 static inline void __syncthreads() { as_meet(&as_block_meeting, (int)blockDim.x); }
 static inline void as_meet_warp() { as_meet(&as_warp_meeting[threadIdx.x / 32], 32); }
+
+/* Of all lanes. */
+static inline float __shfl_xor_sync(unsigned, float x, int mask) {
+    static float lane[1024];
+    lane[threadIdx.x] = x;
+    as_meet_warp();
+    const float got = lane[threadIdx.x ^ (unsigned)mask];
+    as_meet_warp();
+    return got;
+}
 
 static inline void as_fiber_main() {
     as_body(as_body_context);
