@@ -26,8 +26,8 @@ TARGET static void NAME(store_some)(const as_cnn_tile *t, int p, const float *su
             for (int v = 0; v < VECTORS; v++)                                                                          \
                 sum[p][v] = LOAD(t->bias + v * WIDTH);                                                                 \
         }                                                                                                              \
-        for (int r = 0; r < t->runs; r++) {                                                                            \
-            for (int64_t i = 0; i < t->run; i++, w += VECTORS * WIDTH) {                                               \
+        for (int r = 0; r < t->runs; r++)                                                                              \
+            for (int64_t i = r * t->gap, end = i + t->run; i < end; i++, w += VECTORS * WIDTH) {                       \
                 NAME(floats) weight[VECTORS];                                                                          \
                 for (int v = 0; v < VECTORS; v++)                                                                      \
                     weight[v] = LOAD(w + v * WIDTH);                                                                   \
@@ -35,9 +35,6 @@ TARGET static void NAME(store_some)(const as_cnn_tile *t, int p, const float *su
                     for (int v = 0; v < VECTORS; v++)                                                                  \
                         sum[p][v] += in[p][i] * weight[v];                                                             \
             }                                                                                                          \
-            for (int p = 0; p < (rows); p++)                                                                           \
-                in[p] += t->gap;                                                                                       \
-        }                                                                                                              \
         const NAME(floats) zero = {0};                                                                                 \
         for (int p = 0; p < (rows); p++) {                                                                             \
             if (p >= t->pixels)                                                                                        \
