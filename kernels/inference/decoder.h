@@ -98,9 +98,9 @@ enum { AS_EXTRA_TTFT, AS_EXTRA_ITL };
     X(inference, naive, AS_DETERMINISTIC | AS_SINGLE, "plain loops, an operation at a time; one thread",               \
       AS_DECODER_SERIES)                                                                                               \
     X(inference, simd, AS_DETERMINISTIC | AS_SINGLE,                                                                   \
-      "AVX2 or AVX-512, chosen at run time; every operation over the team", AS_DECODER_SERIES)  \
-    X(inference, openblas, AS_SINGLE, "products by cblas_sgemv and cblas_sgemm (images: im2col), the rest as simd; f32",                \
-      AS_DECODER_SERIES)
+      "AVX2 or AVX-512, chosen at run time; every operation over the team", AS_DECODER_SERIES)                         \
+    X(inference, openblas, AS_SINGLE,                                                                                  \
+      "products by cblas_sgemv and cblas_sgemm (images: im2col), the rest as simd; f32", AS_DECODER_SERIES)
 
 AS_INFERENCE_CPU_BREAKDOWN(AS_PROTOTYPE_CPU_BREAKDOWN)
 
