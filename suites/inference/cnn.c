@@ -57,8 +57,8 @@ static const struct guess {
     const char *on, *variant;
     double f32, narrow;
 } guesses[] = {
-    {"cpu", "naive", 1, 0.5},      {"cpu", "simd", 40, 40},        {"cpu", "openblas", 40, 40},
-    {"cuda", "naive", 1000, 1000}, {"cuda", "eager", 8000, 40000}, {"cuda", "graph", 8000, 40000},
+    {"cpu", "naive", 1, 0.5},    {"cpu", "simd", 40, 40},        {"cpu", "openblas", 40, 40},
+    {"cuda", "naive", 300, 300}, {"cuda", "eager", 8000, 40000}, {"cuda", "graph", 8000, 40000},
 };
 
 static double predict(const as_params *p, const as_variant *v, const as_cnn_step *s, double flops) {
