@@ -1,11 +1,12 @@
 /* Convolutional networks on the host, inference/simd and inference/openblas.
  *
  * simd      direct convolution. Output pixels of the whole batch, in order, are cut into register tiles (cnn_vector.h),
- *           output channels into panels of a tile's width, and (panel, tile) is one range that is split evenly over the
- *           team: a member stays with a panel, which its L2 holds, while the images pass by. A row of the kernel is one
- *           run of floats in the image, so that 7x7, 3x3 and 1x1 are the same loop: sums of pixels x channels, a weight's
- *           vector and an image's element at a time. Panels are packed once, scaled, in prepare, as weights are when a
- *           network is loaded. Bias, shortcut and ReLU go with the store.
+ *           output channels into panels of a tile's width, and (panel, tile) is one range that the team takes in turn, a
+ *           SHARES-th of a member's part at a time: a member stays with a panel, which its L2 holds, while the images pass
+ *           by, and one that is held up does not hold up the others. A row of the kernel is one run of floats in the image,
+ *           so that 7x7, 3x3 and 1x1 are the same loop: sums of pixels x channels, a weight's vector and an image's element
+ *           at a time. Panels are packed once, scaled, in prepare, as weights are when a network is loaded. Bias, shortcut
+ *           and ReLU go with the store.
  * openblas  im2col, cblas_sgemm, then bias, shortcut and ReLU: some pixels at a time, so that the matrix of windows
  *           stays below IM2COL_FLOATS. Windows and what follows the product are split over the team.
  *
@@ -20,9 +21,10 @@
 
 #include <cblas.h>
 #include <float.h>
+#include <stdatomic.h>
 #include <string.h>
 
-enum { IM2COL_FLOATS = 8 << 20 };
+enum { IM2COL_FLOATS = 8 << 20, SHARES = 8 };
 
 static const as_cnn_vector *vector(void) { return as_cnn_vector_for(as_isa_best()); }
 
@@ -33,6 +35,7 @@ typedef struct job {
     const as_cnn_op *o;
     const as_cnn_tensor *in, *out, *add;
     const float *packed;
+    _Atomic int64_t *next; /* simd: the first tile that nobody has taken */
     int64_t first, pixels; /* openblas: of the piece under way */
     float *windows, *product;
 } job;
@@ -76,35 +79,47 @@ static void pack(const as_cnn_cpu *c, const void *weights, const as_cnn_op *o, i
     }
 }
 
+/* Tile `at` of all: panel by panel, `tiles` in each. */
+static void one_tile(const job *j, const as_cnn_vector *v, as_cnn_tile *t, int64_t at, int64_t tiles) {
+    const as_cnn_op *o = j->o;
+    const int64_t pixels = j->c->step.batch * o->out_side * o->out_side, terms = as_cnn_terms(o),
+                  panels = (o->out_channels + v->width - 1) / v->width;
+    const int64_t first = at % tiles * v->pixels, channel = at / tiles * v->width;
+    place p = place_of(first, o->out_side);
+    t->pixels = (int)at_most(pixels - first, v->pixels);
+    for (int i = 0; i < v->pixels; i++) {
+        if (i > 0 && i < t->pixels)
+            next(&p, o->out_side);
+        t->in[i] = window(j, &p); /* beyond the last pixel: the last again */
+        t->out[i] = as_cnn_pixel(j->out, p.n, p.y, p.x) + channel;
+        t->add[i] = j->add->data ? t->out[i] : NULL;
+    }
+    t->channels = (int)at_most(o->out_channels - channel, v->width);
+    t->panel = j->packed + channel * terms;
+    t->bias = j->packed + panels * v->width * terms + channel;
+    v->tile(t);
+}
+
 static void tiles_member(int member, int size, void *context) {
     const job *j = context;
     const as_cnn_vector *v = vector();
     const as_cnn_op *o = j->o;
     const int64_t pixels = j->c->step.batch * o->out_side * o->out_side, tiles = (pixels + v->pixels - 1) / v->pixels,
-                  panels = (o->out_channels + v->width - 1) / v->width, all = panels * tiles, terms = as_cnn_terms(o);
+                  all = tiles * ((o->out_channels + v->width - 1) / v->width), share = all / size / SHARES + 1;
     as_cnn_tile t = {
         .runs = o->kernel, .run = (int64_t)o->kernel * o->in_channels, .gap = as_cnn_row(j->in), .relu = o->relu};
-    for (int64_t at = all * member / size; at < all * (member + 1) / size; at++) {
-        const int64_t panel = at / tiles, first = at % tiles * v->pixels, channel = panel * v->width;
-        place p = place_of(first, o->out_side);
-        t.pixels = (int)at_most(pixels - first, v->pixels);
-        for (int i = 0; i < v->pixels; i++) {
-            if (i > 0 && i < t.pixels)
-                next(&p, o->out_side);
-            t.in[i] = window(j, &p); /* beyond the last pixel: the last again */
-            t.out[i] = as_cnn_pixel(j->out, p.n, p.y, p.x) + channel;
-            t.add[i] = j->add->data ? t.out[i] : NULL;
-        }
-        t.channels = (int)at_most(o->out_channels - channel, v->width);
-        t.panel = j->packed + channel * terms;
-        t.bias = j->packed + panels * v->width * terms + channel;
-        v->tile(&t);
-    }
+    (void)member;
+    for (int64_t from; (from = atomic_fetch_add(j->next, share)) < all;)
+        for (int64_t at = from; at < at_most(from + share, all); at++)
+            one_tile(j, v, &t, at, tiles);
 }
 
 static void convolve(const as_cnn_cpu *c, int op, const as_cnn_tensor *in, const as_cnn_tensor *out,
                      const as_cnn_tensor *add) {
-    as_team_run(c->team, tiles_member, &(job){c, &c->net.op[op], in, out, add, c->packed[op], 0, 0, NULL, NULL});
+    _Atomic int64_t next = 0;
+    as_team_run(
+        c->team, tiles_member,
+        &(job){.c = c, .o = &c->net.op[op], .in = in, .out = out, .add = add, .packed = c->packed[op], .next = &next});
 }
 
 /* ---- im2col and cblas_sgemm ---- */
@@ -147,7 +162,8 @@ static void convolve_openblas(const as_cnn_cpu *c, int op, const as_cnn_tensor *
     const as_cnn_op *o = &c->net.op[op];
     const int64_t all = c->step.batch * o->out_side * o->out_side, piece = piece_of(o, c->step.batch);
     const int terms = (int)as_cnn_terms(o), channels = o->out_channels;
-    job j = {c, o, in, out, add, NULL, 0, 0, c->scratch, c->scratch + piece * terms};
+    job j = {.c = c, .o = o, .in = in, .out = out, .add = add};
+    j.windows = c->scratch, j.product = c->scratch + piece * terms;
     for (j.first = 0; j.first < all; j.first += piece) {
         j.pixels = at_most(all - j.first, piece);
         as_team_run(c->team, windows_member, &j);
