@@ -1,7 +1,13 @@
 #include "isa.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 static as_isa upper = AS_ISA_AVX512;
-static bool bf16_allowed = true;
+static bool bf16_allowed = true, tiles_allowed = true;
 
 void as_isa_limit(as_isa limit) { upper = limit; }
 
@@ -21,6 +27,33 @@ void as_isa_allow_bf16(bool allow) { bf16_allowed = allow; }
 bool as_isa_bf16(void) {
 #if defined(__x86_64__)
     return bf16_allowed && as_isa_best() == AS_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+}
+
+void as_isa_allow_tiles(bool allow) { tiles_allowed = allow; }
+
+#if defined(__x86_64__)
+/* The processor has AMX-TILE, AMX-BF16 and AMX-INT8 (CPUID 7, EDX bits 24, 22, 25), and the kernel grants its state. */
+static bool tiles_granted(void) {
+    enum { REQUEST_STATE = 0x1023 /* ARCH_REQ_XCOMP_PERM, Linux 5.16 */, TILE_DATA = 18 };
+    const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & wanted) == wanted &&
+           syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
+}
+#endif
+
+bool as_isa_tiles(void) {
+#if defined(__x86_64__)
+    static int granted = -1; /* two threads that ask at once both store the same answer */
+    int known = __atomic_load_n(&granted, __ATOMIC_RELAXED);
+    if (known < 0) {
+        known = tiles_granted();
+        __atomic_store_n(&granted, known, __ATOMIC_RELAXED);
+    }
+    return known && tiles_allowed && as_isa_best() == AS_ISA_AVX512;
 #else
     return false;
 #endif
