@@ -99,8 +99,8 @@ json_t *as_plan_catalogue(const as_registry *registry) {
         for (const as_variant *v = s->variants; v->name; v++)
             json_array_append_new(variants, json_pack("{s:s, s:s, s:s}", "name", v->name, "device", v->on, "summary",
                                                       v->summary ? v->summary : ""));
-        json_array_append_new(suites, json_pack("{s:s, s:s, s:o, s:o}", "name", s->name, "summary", s->summary,
-                                                "axes", axes, "variants", variants));
+        json_array_append_new(suites, json_pack("{s:s, s:s, s:o, s:o}", "name", s->name, "summary", s->summary, "axes",
+                                                axes, "variants", variants));
     }
     json_t *catalogue = json_pack("{s:o}", "suites", suites);
     if (registry->catalogue) {

@@ -383,7 +383,8 @@ static void mark_beyond_limit(as_plan *plan) {
         for (int p = 0; p <= 9; p++)
             for (int i = 0; i < plan->count; i++) {
                 as_case *c = &plan->cases[i];
-                if (c->device == &plan->machine.device[d] && !c->ceiling && c->priority == p && ++kept > plan->limits.most_cases)
+                if (c->device == &plan->machine.device[d] && !c->ceiling && c->priority == p &&
+                    ++kept > plan->limits.most_cases)
                     c->drop_reason = "a quick run holds at most 95 cases a device; use --profile standard or --filter";
             }
     }

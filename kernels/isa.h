@@ -25,7 +25,8 @@ void as_isa_allow_tiles(bool allow);
 #define AS_TARGET_AVX512 __attribute__((target("avx512f,avx2,fma,prefer-vector-width=512")))
 #define AS_TARGET_AVX512_BF16                                                                                          \
     __attribute__((target("avx512f,avx512bf16,avx512vl,avx512bw,avx2,fma,prefer-vector-width=512")))
-#define AS_TARGET_TILES __attribute__((target("amx-tile,amx-bf16,amx-int8,avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")))
+#define AS_TARGET_TILES                                                                                                \
+    __attribute__((target("amx-tile,amx-bf16,amx-int8,avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")))
 #else
 #define AS_TARGET_AVX2
 #define AS_TARGET_AVX512

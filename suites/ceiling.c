@@ -7,7 +7,8 @@
 
 static const as_axis axes[] = {
     {"level", "none", false, false, "",
-     "read, write, copy, triad: l1, l2, l3, dram on the cpu; shared, l1 (read), l2, hbm on a GPU; atomic: l2, shared on "
+     "read, write, copy, triad: l1, l2, l3, dram on the cpu; shared, l1 (read), l2, hbm on a GPU; atomic: l2, shared "
+     "on "
      "a GPU"},
     {"type", "none", false, false, "",
      "fma: f32, f64, on the cpu also bf16; tensor: bf16 and s8, on a GPU also tf32, f16, e4m3"},
@@ -197,8 +198,9 @@ static as_status describe_tensor(question q, as_work *w, as_error *e) {
 static as_status describe_atomic(question q, as_work *w, as_error *e) {
     const char *level = as_params_text(q.p, "level");
     if (!is_word_of(q.cpu ? "none" : "l2, shared", level))
-        return as_fail(e, AS_EUSAGE, q.cpu ? "ceiling/atomic on the cpu has no level: leave it out"
-                                           : "ceiling/atomic on a GPU needs level:l2 or level:shared");
+        return as_fail(e, AS_EUSAGE,
+                       q.cpu ? "ceiling/atomic on the cpu has no level: leave it out"
+                             : "ceiling/atomic on a GPU needs level:l2 or level:shared");
     if (strcmp(level, "l2") == 0) {
         output(w, "counters", AS_U32, 1, AS_CEILING_COUNTERS);
         w->working_set_bytes = 4 * AS_CEILING_COUNTERS;
@@ -210,7 +212,7 @@ static as_status describe_atomic(question q, as_work *w, as_error *e) {
     w->item = "addition";
     w->convention = "no bytes counted";
     w->bound[w->bounds++] = (as_bound){strcmp(level, "shared") == 0 ? "atomics.shared" : "atomics", w->items};
-    w->predicted_ns = 5000 + w->items * (q.cpu ? 8 : 0.02);
+    w->predicted_ns = 5000 + w->items * (q.cpu ? 8 : 0.002);
     return AS_OK;
 }
 

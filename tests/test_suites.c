@@ -2,8 +2,8 @@
  * the quick plan keeps its limits; formulas; and which ceiling serves which case. */
 #include "kernels/ceiling/ceiling.h"
 #include "kernels/ceiling/levels.h"
-#include "kernels/isa.h"
 #include "kernels/inference/model.h"
+#include "kernels/isa.h"
 #include "suites/suites.h"
 
 #include <jansson.h>

@@ -40,11 +40,15 @@ extern "C" {
 /* read at level=l2 must bypass the L1 caches (ld.global.cg): the slice of one multiprocessor may fit there. */
 #define AS_CEILING_CUDA(X)                                                                                             \
     X(ceiling, read, AS_DETERMINISTIC, "16-byte loads of one memory level")                                            \
-    X(ceiling, copy, AS_DETERMINISTIC, "16-byte loads and stores in device memory")                                    \
+    X(ceiling, write, AS_DETERMINISTIC, "16-byte stores inside one memory level")                                      \
+    X(ceiling, copy, AS_DETERMINISTIC, "16-byte loads and stores inside one memory level")                             \
+    X(ceiling, triad, AS_DETERMINISTIC, "a = b + 3 c by 16-byte accesses inside one memory level")                     \
     X(ceiling, fma, AS_DETERMINISTIC, "independent multiply-add chains in registers")                                  \
-    X(ceiling, link, AS_DETERMINISTIC, "copy engine, pinned host memory")
+    X(ceiling, atomic, AS_DETERMINISTIC, "atomic additions to counters in L2, or in shared memory")
 
-#define AS_CEILING_CUDA_STATE(X) X(ceiling, launch, 0, "a graph of empty kernels")
+#define AS_CEILING_CUDA_STATE(X)                                                                                       \
+    X(ceiling, link, AS_DETERMINISTIC, "copy engine, pinned host memory; one way or both at once")                     \
+    X(ceiling, launch, 0, "a graph of empty kernels")
 
 #define AS_CEILING_CUDA_LIBRARY(X)                                                                                     \
     X(ceiling, tensor, AS_DETERMINISTIC, "tensor cores on operands in shared memory or registers")
@@ -108,7 +112,7 @@ static inline as_ceiling_size as_ceiling_size_cuda(const as_params *p, const as_
 }
 
 /* cuda atomic: additions of one operation; in level l2 to so many counters in turn. */
-enum { AS_CEILING_ADDITIONS = 1 << 24, AS_CEILING_COUNTERS = 1 << 20 };
+enum { AS_CEILING_ADDITIONS = 1 << 28, AS_CEILING_COUNTERS = 1 << 20 };
 
 /* link: bytes of one copy. */
 enum { AS_CEILING_LINK_BYTES = 512 << 20 };

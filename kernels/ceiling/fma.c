@@ -94,10 +94,10 @@ static const struct unit {
     int steps;
     fma_fn run;
 } units[] = {
-    {"f32", "512", AS_ISA_AVX512, false, 16, f32_512}, {"f32", "256", AS_ISA_AVX2, false, 8, f32_256},
-    {"f32", "128", AS_ISA_AVX2, false, 4, f32_128},    {"f32", "128", AS_ISA_BASE, false, 4, f32_base},
-    {"f64", "512", AS_ISA_AVX512, false, 8, f64_512},  {"f64", "256", AS_ISA_AVX2, false, 4, f64_256},
-    {"f64", "128", AS_ISA_AVX2, false, 2, f64_128},    {"f64", "128", AS_ISA_BASE, false, 2, f64_base},
+    {"f32", "512", AS_ISA_AVX512, false, 16, f32_512},  {"f32", "256", AS_ISA_AVX2, false, 8, f32_256},
+    {"f32", "128", AS_ISA_AVX2, false, 4, f32_128},     {"f32", "128", AS_ISA_BASE, false, 4, f32_base},
+    {"f64", "512", AS_ISA_AVX512, false, 8, f64_512},   {"f64", "256", AS_ISA_AVX2, false, 4, f64_256},
+    {"f64", "128", AS_ISA_AVX2, false, 2, f64_128},     {"f64", "128", AS_ISA_BASE, false, 2, f64_base},
     {"bf16", "512", AS_ISA_AVX512, true, 32, bf16_512},
 };
 
