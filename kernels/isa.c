@@ -2,6 +2,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <immintrin.h>
+#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -58,3 +60,27 @@ bool as_isa_tiles(void) {
     return false;
 #endif
 }
+
+#if defined(__x86_64__)
+/* Palette 1 of the tile configuration (Intel SDM, LDTILECFG). */
+typedef struct tile_shapes {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} tile_shapes;
+
+AS_TARGET_TILES void as_isa_tiles_begin(void) {
+    _Alignas(64) tile_shapes shapes = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        shapes.row_bytes[i] = 64;
+        shapes.rows[i] = 16;
+    }
+    __asm__ volatile("" ::: "memory"); /* the intrinsic does not tell the compiler that it reads all of it */
+    _tile_loadconfig(&shapes);
+}
+
+AS_TARGET_TILES void as_isa_tiles_end(void) { _tile_release(); }
+#else
+void as_isa_tiles_begin(void) {}
+void as_isa_tiles_end(void) {}
+#endif

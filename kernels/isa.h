@@ -14,6 +14,10 @@ bool as_isa_bf16(void);
 /* AMX: tiles with products of bf16 and of int8, beside AVX-512. The first call asks the kernel to let this process use
  * them (arch_prctl): its registers are 8 KiB, which threads must have room for. */
 bool as_isa_tiles(void);
+/* Shapes all eight tiles of the calling thread to 16 rows of 64 bytes, and gives them back. Only where as_isa_tiles says
+ * so. */
+void as_isa_tiles_begin(void);
+void as_isa_tiles_end(void);
 /* Lowers (or lifts again) the limit, so that tests reach the paths of lesser machines. Not for threads. */
 void as_isa_limit(as_isa limit);
 /* The same for AVX512-BF16 alone, and for AMX. */

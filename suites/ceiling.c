@@ -133,7 +133,7 @@ static void traffic_operands(const traffic *t, int64_t bytes, as_work *w) {
 }
 
 static as_status describe_traffic(question q, const traffic *t, as_work *w, as_error *e) {
-    as_ceiling_size s;
+    as_ceiling_size s = {0};
     AS_TRY(traffic_size(q, t, &s, e));
     const double each = (double)s.bytes * (double)s.passes;
     traffic_operands(t, s.bytes, w);

@@ -127,7 +127,7 @@ typedef struct fma_state {
 } fma_state;
 
 as_status as_ceiling_fma_prepare_cpu(const as_call *call, void **state, as_error *e) {
-    const struct unit *u;
+    const struct unit *u = NULL;
     AS_TRY(find_unit(call->params, &u, e));
     fma_state *s = calloc(1, sizeof *s);
     if (!s)

@@ -34,27 +34,15 @@ typedef struct tiles_state {
 } tiles_state;
 
 #if defined(__x86_64__)
-typedef struct tile_shape {
-    _Alignas(64) uint8_t palette;
-    uint8_t start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_shape;
-
 static volatile uint16_t one_bf16 = 0x3F80;
 static volatile int8_t one_s8 = 1;
 
-/* Eight tiles of 16 rows x 64 bytes; those of A (4, 5) and B (6, 7) hold ones. */
+/* The tiles of A (4, 5) and B (6, 7) hold ones. */
 AS_TARGET_TILES static void load_tiles(bool bf16) {
-    tile_shape shape = {.palette = 1};
     _Alignas(64) unsigned char ones[SIDE * ROW_BYTES];
-    for (int i = 0; i < 8; i++) {
-        shape.row_bytes[i] = ROW_BYTES;
-        shape.rows[i] = SIDE;
-    }
     for (size_t i = 0; i < sizeof ones; i++)
         ones[i] = bf16 ? (unsigned char)(one_bf16 >> (8 * (i & 1))) : (unsigned char)one_s8;
-    _tile_loadconfig(&shape);
+    __asm__ volatile("" ::: "memory"); /* the intrinsics do not tell the compiler what they read */
     _tile_loadd(4, ones, ROW_BYTES);
     _tile_loadd(5, ones, ROW_BYTES);
     _tile_loadd(6, ones, ROW_BYTES);
@@ -80,6 +68,7 @@ AS_TARGET_TILES static double count_tiles(bool bf16) {
 /* Multiply-adds done in so many products of each of the four sums. */
 AS_TARGET_TILES static double run_tiles(bool bf16, int64_t products) {
     double done = 0;
+    as_isa_tiles_begin();
     load_tiles(bf16);
     for (int64_t left = products; left > 0; left -= BLOCK) {
         _tile_zero(0);
@@ -103,7 +92,7 @@ AS_TARGET_TILES static double run_tiles(bool bf16, int64_t products) {
             }
         done += count_tiles(bf16);
     }
-    _tile_release();
+    as_isa_tiles_end();
     return done;
 }
 #else
