@@ -52,8 +52,7 @@ static const as_point points[] = {
 
     {AS_QUICK, "cuda", "wmma,mma,wgmma,cublaslt", "n=4096;type=bf16", 0},
     {AS_QUICK, "cuda", "wgmma,cublaslt", "n=4096;type=e4m3", 1},
-    {AS_QUICK, "cpu", "packed", "n=1024;type=bf16;threads=1,all", 1},
-    {AS_STANDARD, "cpu", "packed", "n=512,2048,4096;type=bf16;threads=1,all", 2},
+    {AS_STANDARD, "cpu", "packed", "n=512,1024,2048,4096;type=bf16;threads=1,all", 2},
     {AS_STANDARD, "cpu", "packed", "n=1024;type=bf16;config=amx,dot,widen", 2},
     {AS_STANDARD, "cpu", "packed", "n=33;m=1000;k=17;type=bf16", 2},
     {AS_STANDARD, "cpu", "naive,swapped", "n=512", 2},

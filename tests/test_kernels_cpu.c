@@ -54,6 +54,59 @@ static void matmul_matches_reference(void **state) {
     }
 }
 
+/* Every unit that this machine has, at every level of instructions for the plain way; the others say that they are not
+ * here. Depths that are no whole words, steps or blocks; one, two and many register tiles with ragged edges. */
+static void bf16_matmul_matches_reference(void **state) {
+    (void)state;
+    static const char *const bf16[] = {"n=1",           "n=17",           "n=33;m=31;k=32",  "n=32;m=14;k=1",
+                                       "n=64;m=65;k=7", "n=40;m=29;k=33", "n=37;m=70;k=1300"};
+    static const char *const configs[] = {"amx", "dot", "widen", "auto"};
+    for (int isa = AS_ISA_BASE; isa <= AS_ISA_AVX512; isa++) {
+        as_isa_limit((as_isa)isa);
+        const bool here[] = {as_isa_tiles(), as_isa_bf16(), true, true};
+        for (int c = 0; c < 4; c++)
+            for (size_t i = 0; i < sizeof bf16 / sizeof *bf16; i++) {
+                char axes[96], all[112];
+                snprintf(axes, sizeof axes, "%s;type=bf16;config=%s", bf16[i], configs[c]);
+                snprintf(all, sizeof all, "%s;threads=all", axes);
+                if (here[c]) {
+                    host_accept(&as_matmul_suite, "packed", axes, team_of_one);
+                    host_accept(&as_matmul_suite, "packed", all, team_of_three);
+                    continue;
+                }
+                as_params p = case_params(&as_matmul_suite, axes);
+                as_call call = {.params = &p, .device = &cpu, .team = team_of_one};
+                as_error e;
+                assert_int_equal(as_matmul_packed_prepare_cpu(&call, &call.state, &e), AS_EABSENT);
+            }
+    }
+    as_isa_limit(AS_ISA_AVX512);
+    as_isa_allow_tiles(false); /* what a machine with AVX512-BF16 alone takes */
+    host_accept(&as_matmul_suite, "packed", "n=33;m=31;k=35;type=bf16", team_of_one);
+}
+
+static int allow_tiles(void **state) {
+    (void)state;
+    as_isa_limit(AS_ISA_AVX512);
+    as_isa_allow_tiles(true);
+    return 0;
+}
+
+/* A word of the wrong column is seen in bf16, too. */
+static as_status bf16_of_another_column(const as_call *call, as_error *e) {
+    AS_TRY(as_matmul_packed_cpu(call, e));
+    uint16_t *c = call->operand[2];
+    c[5] = c[6];
+    return AS_OK;
+}
+
+static void wrong_bf16_is_refused(void **state) {
+    (void)state;
+    as_variant broken = *host_variant(&as_matmul_suite, "packed");
+    broken.run = bf16_of_another_column;
+    assert_false(host_accepts(&as_matmul_suite, &broken, "n=33;type=bf16", team_of_one));
+}
+
 /* The kind of fault that a wrong index makes. */
 static int fault;
 enum { FAULT_NONE, FAULT_TRANSPOSED, FAULT_LAST_TERM, FAULT_ONE_ELEMENT, FAULT_SWAPPED, FAULT_NAN, FAULT_UNWRITTEN };
@@ -443,6 +496,8 @@ int main(void) {
         cmocka_unit_test(launch_runs_every_task),
         cmocka_unit_test(missing_task_is_refused),
         cmocka_unit_test(spin_is_never_short),
+        cmocka_unit_test_teardown(bf16_matmul_matches_reference, allow_tiles),
+        cmocka_unit_test(wrong_bf16_is_refused),
         cmocka_unit_test_teardown(ceilings_match_their_reference, lift_limit),
         cmocka_unit_test(stores_around_the_caches_are_whole),
         cmocka_unit_test(narrow_vectors_and_bf16_count_their_steps),

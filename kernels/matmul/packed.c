@@ -91,6 +91,7 @@ static as_packed_kernel kernel_f32(void) {
                           .element_bytes = 4,
                           .per_word = 1,
                           .depth_unit = 1,
+                          .l1_halves = 1,
                           .most_depth = MAX_KC};
     switch (as_isa_best()) {
     case AS_ISA_AVX512: k.tile = tile_avx512, k.rows = 14, k.columns = 32; return k;
@@ -117,10 +118,13 @@ static void pick_grid(plan *p, int members, as_matmul_shape s) {
     }
 }
 
+/* Of a row of sums: an odd number of lines, so that the rows of a tile do not all fall into one set of a cache. */
+static int64_t sums_stride(int64_t columns) { return (blocks(columns, 16) | 1) * 16; }
+
 static plan plan_for(const as_levels *l, const as_packed_kernel *k, int members, as_matmul_shape s) {
     plan p = {.kernel = *k, .grid_rows = 1, .grid_columns = 1, .words = blocks(s.k, k->per_word)};
     pick_grid(&p, members, s);
-    const int64_t depth = at_most(l->l1_bytes / 2 / (4 * k->rows), k->most_depth);
+    const int64_t depth = at_most(k->l1_halves * l->l1_bytes / 2 / (4 * k->rows), k->most_depth);
     const int64_t parts = depth > 0 ? blocks(p.words, depth) : p.words;
     p.kc = up_to(parts > 0 ? blocks(p.words, parts) : 1, k->depth_unit); /* equal blocks, no thin last one */
     const int64_t strips = l->l2_bytes / 2 / (4 * p.kc * k->columns);
@@ -130,7 +134,7 @@ static plan plan_for(const as_levels *l, const as_packed_kernel *k, int members,
     p.a_floats = (size_t)up_to(tall * p.kc, 16);
     /* fetched ahead: beyond the last strip */
     p.b_floats = (size_t)up_to(at_most(p.nc, wide) * p.kc, 16) + 16 * AS_PACKED_MAX_COLUMNS;
-    p.c_floats = k->b_transposed ? (size_t)up_to(tall * wide, 16) : 0;
+    p.c_floats = k->b_transposed ? (size_t)(tall * sums_stride(wide)) : 0;
     return p;
 }
 
@@ -253,7 +257,7 @@ static void packed_member(int member, int size, void *context) {
     const rectangle r = rectangle_of(p, s, member);
     float *a = job->state->buffer + (size_t)member * (p->a_floats + p->b_floats + p->c_floats), *b = a + p->a_floats;
     float *sums = p->c_floats ? b + p->b_floats : (float *)job->c + r.row * s.n + r.column;
-    const int64_t stride = p->c_floats ? up_to(r.columns, 16) : s.n;
+    const int64_t stride = p->c_floats ? sums_stride(r.columns) : s.n;
     if (p->kernel.begin)
         p->kernel.begin();
     for (int64_t at = 0; at < p->words; at += p->kc)

@@ -25,6 +25,7 @@ typedef struct as_packed_kernel {
     int per_word;                      /* elements along k in a word */
     int depth_unit;                    /* words that the depth of a block is a multiple of */
     bool b_transposed;                 /* B comes as n rows of k; C is then bf16, and summed in f32 first */
+    int l1_halves;                     /* so many halves of L1 may a panel take */
     int64_t most_depth;                /* words of a block */
     void (*begin)(void), (*end)(void); /* around a member's tiles; NULL: nothing to do */
 } as_packed_kernel;

@@ -1,7 +1,8 @@
 /* Register tiles of matmul/packed for bf16, axis `config`; both operands come as rows along k.
  *
  *   amx    32 x 32 sums in four tiles; a step multiplies 32 rows by 32 columns, 32 deep: 2 + 2 tiles loaded (32 cycles),
- *          four products (64 cycles). A panel holds its rows by steps, a strip of B the words of a pair of k side by side
+ *          four products (64 cycles). Panels come from L2, which leaves their blocks deep enough that sums seldom go
+ *          through memory. A panel holds its rows by steps, a strip of B the words of a pair of k side by side
  *          (word (k, column)), as the instruction wants them.
  *   dot    AVX512-BF16: 14 x 32 sums; a word of A, two elements, is spread to all lanes and multiplied by two elements of
  *          each of 32 columns. The same loads as in f32 for twice the multiply-adds.
@@ -184,6 +185,7 @@ static const as_packed_kernel amx = {.tile = amx_tile,
                                      .columns = AMX_SIDE,
                                      .per_word = 2,
                                      .depth_unit = AMX_STEP,
+                                     .l1_halves = 4,
                                      .most_depth = 512,
                                      .begin = as_isa_tiles_begin,
                                      .end = as_isa_tiles_end};
@@ -194,6 +196,7 @@ static const as_packed_kernel dot = {.tile = dot_tile,
                                      .columns = DOT_COLUMNS,
                                      .per_word = 2,
                                      .depth_unit = 1,
+                                     .l1_halves = 1,
                                      .most_depth = 320};
 #else
 static const as_packed_kernel amx = {0}, dot = {0};
@@ -217,7 +220,23 @@ as_status as_packed_bf16(const char *config, const as_packed_kernel *f32, as_pac
     return AS_OK;
 }
 
+/* One loop, made for the vectors of each instruction set: element by element it would take as long as the product of two
+ * matrices of 512 by amx. */
+#define DEFINE_ROUND(name, target)                                                                                     \
+    target static void name(uint16_t *restrict out, const float *restrict from, int64_t n) {                           \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            out[i] = (uint16_t)as_bf16_round(as_f32_bits(from[i]));                                                    \
+    }
+
+DEFINE_ROUND(round_base, )
+DEFINE_ROUND(round_avx2, AS_TARGET_AVX2)
+DEFINE_ROUND(round_avx512, AS_TARGET_AVX512_BF16)
+
 void as_packed_round_bf16(uint16_t *out, const float *from, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        out[i] = (uint16_t)as_bf16_round(as_f32_bits(from[i]));
+    if (as_isa_bf16())
+        round_avx512(out, from, n);
+    else if (as_isa_best() >= AS_ISA_AVX2)
+        round_avx2(out, from, n);
+    else
+        round_base(out, from, n);
 }
