@@ -248,6 +248,7 @@ class _Case:
         amount = {
             "flops_per_s": work["flops"],
             "launches_per_s": work["items"],
+            "additions_per_s": work["items"],
             "bytes_per_s": work["bytes_read"] + work["bytes_written"],
         }[rate["unit"]]
         value = amount / fastest_round_ns(self.case) * 1e9
@@ -288,7 +289,7 @@ def _amount(work: dict, resource: str) -> float:
             return bound["amount"]
     if resource.startswith("flops"):
         return work["flops"]
-    return work["items"] if resource == "launch" else work["bytes_read"] + work["bytes_written"]
+    return work["items"] if resource.startswith(("launch", "atomics")) else work["bytes_read"] + work["bytes_written"]
 
 
 def _rate(amount: float, triple: tuple) -> tuple:
