@@ -80,11 +80,12 @@ static void cuda_memory(choice *c, const as_work *w, const as_device *d, bool co
 /* bf16 by whichever unit is the fastest: as it is, or widened to f32. (On a Xeon guest with AMX vdpbf16ps reaches half
  * of the rate of f32, the tiles thirteen times as much.) */
 static void cpu_flops(choice *c, const char *type) {
-    const bool bf16 = strcmp(type, "bf16") == 0;
-    add(c, "fma", "type", bf16 ? "f32" : type, "");
+    const bool bf16 = strcmp(type, "bf16") == 0, s8 = strcmp(type, "s8") == 0;
+    if (!s8)
+        add(c, "fma", "type", bf16 ? "f32" : type, "");
     if (bf16 && as_isa_bf16())
         add(c, "fma", "type", type, "");
-    if (bf16 && as_isa_tiles())
+    if (s8 || (bf16 && as_isa_tiles()))
         add(c, "tensor", "type", type, "");
 }
 

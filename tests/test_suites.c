@@ -23,9 +23,9 @@ static const as_device_driver cuda_kind = {.kind = "cuda"};
 static const as_device cuda = {.driver = &cuda_kind, .name = "cuda0", .last_level_cache_bytes = 60 << 20};
 static const as_device cpu = {.driver = &as_cpu_driver, .name = "cpu", .last_level_cache_bytes = 32 << 20};
 
-static const as_suite *const suites[] = {&as_matmul_suite,    &as_memcpy_suite,    &as_memory_suite,
-                                         &as_launch_suite,    &as_alloc_suite,     &as_offload_suite,
-                                         &as_attention_suite, &as_inference_suite, &as_synthetic_suite};
+static const as_suite *const suites[] = {
+    &as_ceiling_suite, &as_matmul_suite,  &as_memcpy_suite,    &as_memory_suite,    &as_launch_suite,
+    &as_alloc_suite,   &as_offload_suite, &as_attention_suite, &as_inference_suite, &as_synthetic_suite};
 enum { SUITES = sizeof suites / sizeof *suites };
 
 static const as_device *device_of(const char *kind) { return strcmp(kind, "cpu") == 0 ? &cpu : &cuda; }
