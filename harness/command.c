@@ -56,9 +56,10 @@ static int list(const as_registry *registry, const as_options *o) {
     }
     if (e.status != AS_OK)
         return fail(&e, NULL);
-    for (const as_suite *const *s = registry->suites; s && *s; s++)
-        if (as_names_hold(&o->suites, (*s)->name))
-            list_suite(*s);
+    const as_suite *s;
+    for (int i = 0; (s = as_registry_suite(registry, i)); i++)
+        if (as_names_hold(&o->suites, s->name))
+            list_suite(s);
     return 0;
 }
 

@@ -88,18 +88,19 @@ void as_plan_print(const as_plan *plan, FILE *to) {
 
 json_t *as_plan_catalogue(const as_registry *registry) {
     json_t *suites = json_array();
-    for (const as_suite *const *s = registry->suites; s && *s; s++) {
+    const as_suite *s;
+    for (int k = 0; (s = as_registry_suite(registry, k)); k++) {
         json_t *axes = json_array(), *variants = json_array();
-        for (int i = 0; i < (*s)->n_axes; i++) {
-            const as_axis *a = &(*s)->axes[i];
+        for (int i = 0; i < s->n_axes; i++) {
+            const as_axis *a = &s->axes[i];
             json_array_append_new(axes, json_pack("{s:s, s:s, s:s, s:s}", "name", a->name, "default", a->fallback,
                                                   "unit", a->unit ? a->unit : "", "help", a->help ? a->help : ""));
         }
-        for (const as_variant *v = (*s)->variants; v->name; v++)
+        for (const as_variant *v = s->variants; v->name; v++)
             json_array_append_new(variants, json_pack("{s:s, s:s, s:s}", "name", v->name, "device", v->on, "summary",
                                                       v->summary ? v->summary : ""));
-        json_array_append_new(suites, json_pack("{s:s, s:s, s:o, s:o}", "name", (*s)->name, "summary", (*s)->summary,
-                                                "axes", axes, "variants", variants));
+        json_array_append_new(suites, json_pack("{s:s, s:s, s:o, s:o}", "name", s->name, "summary", s->summary, "axes",
+                                                axes, "variants", variants));
     }
     json_t *catalogue = json_pack("{s:o}", "suites", suites);
     if (registry->catalogue) {

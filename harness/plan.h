@@ -34,6 +34,7 @@ typedef struct as_case {
     char *id;
     int priority;
     bool ceiling;                                       /* of plan.ceilings, not of plan.cases */
+    bool asked;                                         /* a ceiling that the selection names, not only a case */
     int ceiling_of[AS_MAX_BOUNDS][AS_MAX_CEILING_REFS]; /* indices into the case list; -1 none */
     size_t bytes;                                       /* of all its operands and copies */
     int copies;                                         /* input sets to rotate: 1 warm */
@@ -46,6 +47,9 @@ typedef struct as_case {
     double energy_ns;                                   /* of cost_ns: its energy pass; 0: none */
     const char *no_energy;                              /* not NULL: asked for, and left out for this reason */
 } as_case;
+
+/* Named by the selection itself: a case, or a ceiling that was asked for. */
+static inline bool as_case_is_selected(const as_case *c) { return !c->ceiling || c->asked; }
 
 typedef struct as_profile_limits {
     double target; /* relative half-width */

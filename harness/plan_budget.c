@@ -170,6 +170,19 @@ static void reserve(ledger *l, as_case *c) {
     each_ceiling(l, c, take, NULL);
 }
 
+/* A ceiling that is asked for is reserved like a case. */
+static void reserve_asked(ledger *l, int ceiling) {
+    as_case *c = &l->plan->cases[ceiling];
+    if (l->kept[ceiling] || !c->asked || c->drop_reason)
+        return;
+    if (l->used + c->cost_ns > l->most) {
+        c->drop_reason = "it does not fit the budget beside what has higher priority; raise --budget";
+        return;
+    }
+    l->kept[ceiling] = true;
+    l->used += c->cost_ns;
+}
+
 static void mark_named(ledger *l, int ceiling, double *sum) {
     (void)sum;
     if (!l->kept[ceiling] && !l->plan->cases[ceiling].drop_reason)
@@ -208,6 +221,8 @@ as_status as_plan_allot(as_plan *plan, as_error *e) {
             if (!order[i]->ceiling && !order[i]->drop_reason)
                 reserve(&l, order[i]);
         for (int i = 0; i < plan->count; i++)
+            reserve_asked(&l, (int)(order[i] - plan->cases));
+        for (int i = 0; i < plan->count; i++)
             if (!plan->cases[i].ceiling && !plan->cases[i].drop_reason)
                 each_ceiling(&l, &plan->cases[i], mark_named, NULL);
         for (int i = 0; i < plan->count; i++)
@@ -243,7 +258,7 @@ void as_plan_print_allocation(const as_plan *plan, FILE *to) {
     }
     const double free_s = fmax(0, (double)plan->budget_ns - total) * 1e-9;
     fprintf(to, "\n%d of %d cases fit, with %d ceilings%s\n", fit, cases, limits,
-            limits < plan->ceilings ? " (the others would exceed 15% of the budget, or are not needed)" : "");
+            limits < plan->ceilings ? " (the others do not fit their share of the budget, or are not needed)" : "");
     fprintf(to, "reserved: %.0f s of %.0f s; of it %.1f s for ceilings, at most %.1f s\n", total * 1e-9,
             (double)plan->budget_ns * 1e-9, ceilings * 1e-9, AS_CEILING_SHARE * (double)plan->budget_ns * 1e-9);
     if (plan->options->energy)

@@ -157,14 +157,22 @@ as_status as_plan_check_device(const as_plan *plan, const char *name, as_error *
     return as_fail(e, AS_EUSAGE, "--device %.40s: unknown; devices are %s", name, known);
 }
 
+const as_suite *as_registry_suite(const as_registry *registry, int i) {
+    int n = 0;
+    while (registry->suites && registry->suites[n])
+        n++;
+    return i < n ? registry->suites[i] : i == n ? registry->ceilings : NULL;
+}
+
 as_status as_registry_check_suites(const as_registry *registry, const as_names *suites, as_error *e) {
     for (int i = 0; i < suites->count; i++) {
         bool found = false;
         char known[256] = "";
-        for (const as_suite *const *s = registry->suites; s && *s; s++) {
-            found |= strcmp((*s)->name, suites->name[i]) == 0;
+        const as_suite *s;
+        for (int k = 0; (s = as_registry_suite(registry, k)); k++) {
+            found |= strcmp(s->name, suites->name[i]) == 0;
             size_t used = strlen(known);
-            snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", (*s)->name);
+            snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", s->name);
         }
         if (!found)
             return as_fail(e, AS_EUSAGE, "--suite %.40s: unknown; there are %s", suites->name[i], known);
@@ -263,7 +271,8 @@ static as_status add_variants(const expansion *x, const as_params *params, as_er
             continue;
         AS_TRY(make_id(id, x->suite, v, params, x->device, e));
         if (selected(x->select, id))
-            AS_TRY(add_case(x->plan, x->suite, v, params, x->device, false, x->point->priority, &index, e));
+            AS_TRY(add_case(x->plan, x->suite, v, params, x->device, x->suite == x->plan->registry->ceilings,
+                            x->point->priority, &index, e));
     }
     return AS_OK;
 }
@@ -308,7 +317,7 @@ static as_status add_suite(as_plan *plan, const selection *select, const as_suit
     return AS_OK;
 }
 
-/* ---- ceilings: the plan measures just those that its cases name ---- */
+/* ---- ceilings: the plan measures those that its cases name, and those that the selection itself names ---- */
 
 static as_status add_ceiling(as_plan *plan, const as_ceiling_ref *ref, const as_device *device, int *index,
                              as_error *e) {
@@ -333,8 +342,7 @@ static as_status add_ceiling(as_plan *plan, const as_ceiling_ref *ref, const as_
     return as_fail(e, AS_EUSAGE, "there is no ceiling %s on %s", ref->variant, device->driver->kind);
 }
 
-static as_status add_ceilings(as_plan *plan, as_error *e) {
-    const int cases = plan->count;
+static as_status add_ceilings(as_plan *plan, int cases, as_error *e) {
     for (int i = 0; i < cases; i++)
         for (int b = 0; b < plan->cases[i].work.bounds; b++) {
             const as_case *c = &plan->cases[i]; /* valid until the next add_ceiling */
@@ -349,7 +357,19 @@ static as_status add_ceilings(as_plan *plan, as_error *e) {
                     plan->cases[i].ceiling_of[b][kept++] = index;
             }
         }
-    plan->ceilings = plan->count - cases;
+    return AS_OK;
+}
+
+/* Asked for, they are reserved like cases. They stand behind the cases, as all ceilings do. */
+static as_status add_asked_ceilings(as_plan *plan, const selection *select, as_error *e) {
+    const int first = plan->count;
+    const as_suite *suite = plan->registry->ceilings;
+    if (!suite || plan->exec_suite || !(plan->options->suites.count > 0 || plan->options->cases) ||
+        !as_names_hold(&plan->options->suites, suite->name))
+        return AS_OK;
+    AS_TRY(add_suite(plan, select, suite, e));
+    for (int i = first; i < plan->count; i++)
+        plan->cases[i].asked = true;
     return AS_OK;
 }
 
@@ -363,7 +383,8 @@ static void mark_beyond_limit(as_plan *plan) {
         for (int p = 0; p <= 9; p++)
             for (int i = 0; i < plan->count; i++) {
                 as_case *c = &plan->cases[i];
-                if (c->device == &plan->machine.device[d] && c->priority == p && ++kept > plan->limits.most_cases)
+                if (c->device == &plan->machine.device[d] && !c->ceiling && c->priority == p &&
+                    ++kept > plan->limits.most_cases)
                     c->drop_reason = "a quick run holds at most 95 cases a device; use --profile standard or --filter";
             }
     }
@@ -380,6 +401,8 @@ as_status as_plan_add_cases(as_plan *plan, as_error *e) {
         for (const as_suite *const *it = plan->registry->suites; s == AS_OK && it && *it; it++)
             if (suite_wanted(o, *it))
                 s = add_suite(plan, &select, *it, e);
+    const int cases = plan->count;
+    s = s != AS_OK ? s : add_asked_ceilings(plan, &select, e);
     if (s == AS_OK && plan->count > 0 && !o->filter)
         s = check_listed(plan, select.listed, e);
     select_free(&select);
@@ -389,6 +412,7 @@ as_status as_plan_add_cases(as_plan *plan, as_error *e) {
                        o->filter ? " --filter '" : " the selection", o->filter ? o->filter : "", o->filter ? "'" : "");
     mark_beyond_limit(plan);
     if (o->ceilings && plan->registry->ceilings && !plan->exec_suite)
-        AS_TRY(add_ceilings(plan, e));
+        AS_TRY(add_ceilings(plan, cases, e));
+    plan->ceilings = plan->count - cases;
     return AS_OK;
 }

@@ -257,9 +257,10 @@ static json_t *verification(const as_outcome *o) {
 static void add_rate(json_t *row, const as_case *k, const as_figures *f) {
     const char *resource = k->work.bound[0].ceiling;
     const double amount = k->work.bound[0].amount;
-    const char *unit = strncmp(resource, "flops", 5) == 0 ? "flops_per_s"
-                       : strcmp(resource, "launch") == 0  ? "launches_per_s"
-                                                          : "bytes_per_s";
+    const char *unit = strncmp(resource, "flops", 5) == 0     ? "flops_per_s"
+                       : strcmp(resource, "launch") == 0      ? "launches_per_s"
+                       : strncmp(resource, "atomics", 7) == 0 ? "additions_per_s"
+                                                              : "bytes_per_s";
     json_object_set_new(row, "rate",
                         json_pack("{s:s, s:s, s:o, s:o, s:o}", "resource", resource, "unit", unit, "value",
                                   real_or_null(amount / f->fastest_ns * 1e9), "low",

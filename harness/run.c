@@ -111,9 +111,14 @@ static as_status lock_devices(run *r, int argc, char **argv, bool *waited, as_er
 }
 
 static as_status prepare_verify_measure(run *r, as_error *e) {
-    as_progress_init(&r->progress, !r->plan.options->quiet, r->plan.count - r->plan.ceilings, r->plan.budget_ns);
-    for (int i = 0; i < r->plan.count - r->plan.ceilings; i++)
-        r->progress.done += r->state.outcome[i].status != AS_PENDING; /* resumed or never reached */
+    int selected = 0, done = 0;
+    for (int i = 0; i < r->plan.count; i++)
+        if (as_case_is_selected(&r->plan.cases[i])) {
+            selected++;
+            done += r->state.outcome[i].status != AS_PENDING; /* resumed or never reached */
+        }
+    as_progress_init(&r->progress, !r->plan.options->quiet, selected, r->plan.budget_ns);
+    r->progress.done = done;
     const bool telemetry = r->plan.options->telemetry && !r->verify_only;
     if (telemetry)
         start_telemetry(r);
@@ -174,8 +179,9 @@ static as_status run_stages(run *r, const as_registry *registry, const as_option
                             int *exit_code, as_error *e) {
     AS_TRY(as_plan_build(&r->plan, registry, o, e)); /* plan, place */
     if (o->list_only) {
-        for (int i = 0; i < r->plan.count - r->plan.ceilings; i++)
-            puts(r->plan.cases[i].id);
+        for (int i = 0; i < r->plan.count; i++)
+            if (as_case_is_selected(&r->plan.cases[i]))
+                puts(r->plan.cases[i].id);
         return AS_OK;
     }
     if (o->dry_run) {

@@ -36,7 +36,8 @@ typedef struct as_operand {
 
 /* A resource that bounds an operation, and how much of it one operation needs.
  * `ceiling` names a row of the ceiling suite's table (docs/method.md): "memory" (resolved to a level by the
- * working set, cache state and threads), "flops.f32", "flops.f64", "link.h2d", "link.d2h", "launch". */
+ * working set, cache state, threads and mix of reads and writes), "flops.f32" and other types, "link.h2d", "link.d2h",
+ * "link.both", "launch", "atomics", "atomics.shared". */
 typedef struct as_bound {
     const char *ceiling;
     double amount; /* bytes, floating-point operations or launches of one operation */
@@ -223,11 +224,11 @@ typedef struct as_private_command {
 
 /* Everything a binary offers; suites/main.c holds ours, an outside project holds its own. */
 typedef struct as_registry {
-    const as_suite *const *suites;          /* ends at NULL; the ceiling suite is not listed */
+    const as_suite *const *suites;          /* ends at NULL; not the ceiling suite */
     const as_device_driver *const *drivers; /* ends at NULL; the cpu driver is always there and not listed */
     const as_absent_kind *absent;       /* kinds of device that this build leaves out; ends at kind NULL; NULL: none */
     const as_private_command *commands; /* ends at name NULL; NULL: none */
-    const as_suite *ceilings;           /* NULL for none */
+    const as_suite *ceilings;           /* NULL for none; a plan takes all its points where it is named */
     /* The ceiling cases that serve bound `b` of a case; the highest of their rates counts. Returns their number,
      * 0 if none. `cold`: the case runs on a cold cache. */
     int (*ceilings_for)(const as_bound *b, const as_work *w, const as_params *p, const as_device *d, bool cold,

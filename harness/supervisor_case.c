@@ -79,7 +79,7 @@ as_status as_case_finish(as_supervisor *s, int c, as_case_status status, const c
     if (status == AS_DONE && o->n_rounds > 0 && o->n_rounds < 4096) /* a failed case has no number */
         interval =
             as_stats_interval(units, as_outcome_units(o, &s->plan->rule, units, &scope), s->plan->rule.confidence);
-    if (!s->plan->cases[c].ceiling || status != AS_DONE)
+    if (as_case_is_selected(&s->plan->cases[c]) || status != AS_DONE)
         as_progress_case(s->progress, s->plan->cases[c].id, as_case_status_name(status), interval.value,
                          interval.relative_half_width, reason);
     return rc;

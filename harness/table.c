@@ -13,7 +13,7 @@ as_summary as_summarise(const as_run_state *s) {
     for (int i = 0; i < s->plan->count; i++) {
         const as_outcome *o = &s->outcome[i];
         switch (o->status) {
-        case AS_DONE: sum.done += !s->plan->cases[i].ceiling; break;
+        case AS_DONE: sum.done += as_case_is_selected(&s->plan->cases[i]); break;
         case AS_FAILED: sum.failed++; break;
         case AS_SKIPPED: sum.skipped++; break;
         case AS_LOST: sum.lost++; break;

@@ -146,10 +146,62 @@ DEFINE_FILL_TRIAD(base, )
 DEFINE_FILL_TRIAD(avx2, AS_TARGET_AVX2)
 DEFINE_FILL_TRIAD(avx512, AS_TARGET_AVX512)
 
+#if defined(__x86_64__)
+/* The same around the caches: whole vectors from the first aligned one on, what lies before and behind by the loops
+ * above. The fence as in a copy. */
+#define DEFINE_FILL_TRIAD_NT(suffix, target, width, integers, stream)                                                  \
+    typedef uint32_t words_##suffix __attribute__((vector_size(width)));                                               \
+    typedef float floats_##suffix __attribute__((vector_size(width), aligned(4), may_alias));                          \
+    target static void fill_nt_##suffix(uint32_t *to, uint32_t value, size_t count) {                                  \
+        const size_t head = elements_before(to, width, count), whole = (count - head) / ((width) / 4) * ((width) / 4); \
+        const words_##suffix v = (words_##suffix){0} + value;                                                          \
+        fill_##suffix(to, value, head);                                                                                \
+        for (size_t i = head; i < head + whole; i += (width) / 4)                                                      \
+            stream(to + i, (integers)v);                                                                               \
+        _mm_sfence();                                                                                                  \
+        fill_##suffix(to + head + whole, value, count - head - whole);                                                 \
+    }                                                                                                                  \
+    target static void triad_nt_##suffix(float *restrict a, const float *restrict b, const float *restrict c,          \
+                                         size_t count) {                                                               \
+        const size_t head = elements_before(a, width, count), whole = (count - head) / ((width) / 4) * ((width) / 4);  \
+        const size_t end = head + whole;                                                                               \
+        triad_##suffix(a, b, c, head);                                                                                 \
+        for (size_t i = head; i < end; i += (width) / 4)                                                               \
+            stream(a + i, (integers)(*(const floats_##suffix *)(b + i) + 3 * *(const floats_##suffix *)(c + i)));      \
+        _mm_sfence();                                                                                                  \
+        triad_##suffix(a + end, b + end, c + end, count - end);                                                        \
+    }
+
+/* Elements of 4 bytes before the first one that is aligned to `width` bytes, at most `count`. */
+static size_t elements_before(const void *p, size_t width, size_t count) {
+    const size_t head = (width - ((uintptr_t)p & (width - 1))) % width / 4;
+    return head < count ? head : count;
+}
+
+DEFINE_FILL_TRIAD_NT(base, , 16, __m128i, STREAM16)
+DEFINE_FILL_TRIAD_NT(avx2, AS_TARGET_AVX2, 32, __m256i, STREAM32)
+DEFINE_FILL_TRIAD_NT(avx512, AS_TARGET_AVX512, 64, __m512i, STREAM64)
+#else
+#define fill_nt_base fill_base
+#define fill_nt_avx2 fill_avx2
+#define fill_nt_avx512 fill_avx512
+#define triad_nt_base triad_base
+#define triad_nt_avx2 triad_avx2
+#define triad_nt_avx512 triad_avx512
+#endif
+
 as_stream_fill_fn as_stream_fill(as_isa isa) {
     return isa == AS_ISA_AVX512 ? fill_avx512 : isa == AS_ISA_AVX2 ? fill_avx2 : fill_base;
 }
 
+as_stream_fill_fn as_stream_fill_nt(as_isa isa) {
+    return isa == AS_ISA_AVX512 ? fill_nt_avx512 : isa == AS_ISA_AVX2 ? fill_nt_avx2 : fill_nt_base;
+}
+
 as_stream_triad_fn as_stream_triad(as_isa isa) {
     return isa == AS_ISA_AVX512 ? triad_avx512 : isa == AS_ISA_AVX2 ? triad_avx2 : triad_base;
+}
+
+as_stream_triad_fn as_stream_triad_nt(as_isa isa) {
+    return isa == AS_ISA_AVX512 ? triad_nt_avx512 : isa == AS_ISA_AVX2 ? triad_nt_avx2 : triad_nt_base;
 }

@@ -1,4 +1,5 @@
-/* Loops that move bytes at the best rate of an instruction set: sums and copies. Shared by memcpy and the ceilings.
+/* Loops that move bytes at the best rate of an instruction set: sums, copies, stores, triads. Shared by memcpy,
+ * memory and the ceilings.
  * Any start, any length: ragged ends are moved by memcpy. */
 #pragma once
 
@@ -23,4 +24,6 @@ typedef void (*as_stream_fill_fn)(uint32_t *to, uint32_t value, size_t count);
 typedef void (*as_stream_triad_fn)(float *a, const float *b, const float *c, size_t count);
 
 as_stream_fill_fn as_stream_fill(as_isa isa);
+as_stream_fill_fn as_stream_fill_nt(as_isa isa); /* as the copy: complete on return */
 as_stream_triad_fn as_stream_triad(as_isa isa);
+as_stream_triad_fn as_stream_triad_nt(as_isa isa);

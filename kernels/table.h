@@ -36,6 +36,7 @@
 #define AS_PROTOTYPE_CPU(op, variant, ...) AS_RUN_PROTOTYPE(cpu, op, variant)
 #define AS_PROTOTYPE_CPU_STATE(op, variant, ...) AS_STATE_PROTOTYPE(cpu, op, variant)
 #define AS_PROTOTYPE_CPU_AVAILABLE(op, variant, ...) AS_AVAILABLE_PROTOTYPE(cpu, op, variant)
+#define AS_PROTOTYPE_CPU_LIBRARY(op, variant, ...) AS_LIBRARY_PROTOTYPE(cpu, op, variant)
 #define AS_PROTOTYPE_CUDA(op, variant, ...) AS_RUN_PROTOTYPE(cuda, op, variant)
 #define AS_PROTOTYPE_CUDA_STATE(op, variant, ...) AS_STATE_PROTOTYPE(cuda, op, variant)
 #define AS_PROTOTYPE_CUDA_LIBRARY(op, variant, ...) AS_LIBRARY_PROTOTYPE(cuda, op, variant)
@@ -55,6 +56,7 @@
 #define AS_ROW_CPU_STATE(op, variant, flags, summary) {AS_STATE_ROW(cpu, op, variant, flags, summary)},
 #define AS_ROW_CPU_AVAILABLE(op, variant, flag, text)                                                                  \
     {AS_RUN_ROW(cpu, op, variant, flag, text), .available = as_##op##_##variant##_available_cpu},
+#define AS_ROW_CPU_LIBRARY(op, variant, flags, summary) {AS_LIBRARY_ROW(cpu, op, variant, flags, summary)},
 #define AS_ROW_CUDA(op, variant, flags, summary) {AS_RUN_ROW(cuda, op, variant, flags, summary)},
 #define AS_ROW_CUDA_STATE(op, variant, flags, summary) {AS_STATE_ROW(cuda, op, variant, flags, summary)},
 #define AS_ROW_CUDA_LIBRARY(op, variant, flags, summary) {AS_LIBRARY_ROW(cuda, op, variant, flags, summary)},

@@ -64,12 +64,19 @@ def level(case: Case, t) -> str:
     return t.or_raw("level", named) if named != "none" else resource(case.resource, t)
 
 
+def access(case: Case, t) -> str:
+    """`DRAM copy`, `L3 copy (non-temporal)`: memory level and kind of access of a ceiling."""
+    stores = str(case.parameters.get("stores", "usual"))
+    kind = f" ({t('stores.' + stores)})" if stores in ("nt", "temporal") else ""
+    return f"{level(case, t)} {t.or_raw('access', case.variant)}{kind}"
+
+
 def ceiling_label(case: Case, t) -> str:
     """`DRAM copy, all threads`: resource, memory level, kind of access and threads of one ceiling."""
     if case.resource is None:
         return case.id
     is_memory = case.resource.partition(".")[0] == "memory"
-    name = f"{level(case, t)} {t.or_raw('access', case.variant)}" if is_memory else resource(case.resource, t)
+    name = access(case, t) if is_memory else resource(case.resource, t)
     threads = case.parameters.get("threads")
     return f"{name}, {parameter('threads', threads, t)}" if case.kind == "cpu" and threads is not None else name
 

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from .errors import InputProblem
 from .load import Case, Result
 
-# Suites whose cases name the ceilings of a prediction, so that `assay run` measures these: a step needs them all from
-# one result, bandwidths by memcpy, arithmetic by matmul.
-NAMED_BY = {"cpu": ("matmul", "memcpy"), "cuda": ("launch", "matmul", "memcpy")}
 PEER = "link.p2p"  # between GPUs
 
 
@@ -159,12 +156,10 @@ class Machine:
     def peer(self) -> Rate | Missing:
         return self._find(PEER, None, {})
 
-    def remedy(self, resources=(), also=()) -> str:
-        """The run whose result holds all that a prediction divides by. Ceilings take at most 15% of its budget, and it
-        ends when all is done. The quick plan multiplies no f16."""
-        suites = ",".join(sorted((*NAMED_BY.get(self.kind, NAMED_BY["cuda"]), *also)))
-        profile = "--profile standard " if "flops.f16" in resources else ""
-        return f"assay run --device {self.name} --suite {suites} {profile}--budget 10m --out FILE"
+    def remedy(self, also=()) -> str:
+        """The run whose result holds all that a prediction divides by; it ends when all is done."""
+        suites = ",".join(("ceiling", *also))
+        return f"assay run --device {self.name} --suite {suites} --budget 10m --out FILE"
 
 
 def machines(result: Result, device: str | None) -> list:

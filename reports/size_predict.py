@@ -315,7 +315,7 @@ class Prediction:
     def remedy(self) -> str | None:
         """The run that measures what is missing."""
         resources = [m.resource for _, t in self.times for m in t.missing if m.resource]
-        return self.machine.remedy(resources) if resources else None
+        return self.machine.remedy() if resources else None
 
     @property
     def throughput(self) -> Span | None:

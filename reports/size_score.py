@@ -149,6 +149,5 @@ def _time(name: str, time: Time, machine: Machine, case: Case) -> Figure:
     reason = None
     if time.span is None:
         reason = "; ".join(m.text for m in time.missing)
-        resources = [m.resource for m in time.missing]
-        reason += f"; to measure: {machine.remedy(resources, (SUITE,))}"
+        reason += f"; to measure: {machine.remedy((SUITE,))}"
     return Figure(name, "ns", time.span, case.metrics["time"], GOALS.get(name), reason)

@@ -11,6 +11,7 @@ PREFIXED = {
     "flops_per_s": "FLOP/s",
     "bytes_per_s": "B/s",
     "launches_per_s": " launches/s",
+    "additions_per_s": " additions/s",
     "flops": "FLOP",
     "J": "J",
 }

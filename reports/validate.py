@@ -248,6 +248,7 @@ class _Case:
         amount = {
             "flops_per_s": work["flops"],
             "launches_per_s": work["items"],
+            "additions_per_s": work["items"],
             "bytes_per_s": work["bytes_read"] + work["bytes_written"],
         }[rate["unit"]]
         value = amount / fastest_round_ns(self.case) * 1e9
@@ -270,11 +271,15 @@ class _Case:
             if ceiling is None or ceiling["status"] != "done":
                 self.found.append(f"ceiling.ceiling_id {stated['ceiling_id']!r} is no measured ceiling of this result")
                 return
-            if ceiling["rate"]["resource"] != limit:
+            if ceiling["rate"]["resource"] not in _SERVED_BY.get(limit, (limit,)):
                 self.found.append(f"ceiling.limit is {limit}, its ceiling measures {ceiling['rate']['resource']}")
             floor += _amount(work, limit) / _amount(ceiling["work"], limit) * fastest_round_ns(ceiling)
         self._same("ceiling.floor_ns", stated["floor_ns"], floor)
         self._same("ceiling.fraction", stated["fraction"], floor / time.value)
+
+
+# A host may multiply bf16 faster widened to f32 than as it is.
+_SERVED_BY = {"flops.bf16": ("flops.bf16", "flops.f32")}
 
 
 def _amount(work: dict, resource: str) -> float:
@@ -284,7 +289,7 @@ def _amount(work: dict, resource: str) -> float:
             return bound["amount"]
     if resource.startswith("flops"):
         return work["flops"]
-    return work["items"] if resource == "launch" else work["bytes_read"] + work["bytes_written"]
+    return work["items"] if resource.startswith(("launch", "atomics")) else work["bytes_read"] + work["bytes_written"]
 
 
 def _rate(amount: float, triple: tuple) -> tuple:

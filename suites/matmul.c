@@ -14,7 +14,8 @@ static const as_axis axes[] = {
     AS_AXIS_THREADS,
     AS_AXIS_CACHE,
     {"config", "auto", false, false, "",
-     "cuda: warptiled: " AS_WARPTILED_NAMES "; mma: " AS_MMA_NAMES "; wgmma: " AS_WGMMA_NAMES},
+     "cpu: packed in bf16: " AS_PACKED_NAMES "; cuda: warptiled: " AS_WARPTILED_NAMES "; mma: " AS_MMA_NAMES
+     "; wgmma: " AS_WGMMA_NAMES},
     {"type", "f32", false, false, "", "elements of A and B, B transposed for all but f32: " AS_MATMUL_TYPE_NAMES},
 };
 
@@ -51,6 +52,9 @@ static const as_point points[] = {
 
     {AS_QUICK, "cuda", "wmma,mma,wgmma,cublaslt", "n=4096;type=bf16", 0},
     {AS_QUICK, "cuda", "wgmma,cublaslt", "n=4096;type=e4m3", 1},
+    {AS_STANDARD, "cpu", "packed", "n=512,1024,2048,4096;type=bf16;threads=1,all", 2},
+    {AS_STANDARD, "cpu", "packed", "n=1024;type=bf16;config=amx,dot,widen", 2},
+    {AS_STANDARD, "cpu", "packed", "n=33;m=1000;k=17;type=bf16", 2},
     {AS_STANDARD, "cpu", "naive,swapped", "n=512", 2},
     {AS_STANDARD, "cpu", "swapped,blocked,tiled", "n=1,17", 2},
     {AS_STANDARD, "cpu", "naive,swapped,blocked,tiled,packed,openblas", "n=33;m=1000;k=17", 2},
@@ -135,12 +139,13 @@ static as_operand matrix(const char *name, as_role role, as_dtype type, int64_t 
 
 /* Types that a variant takes; those that do not stand here take f32. */
 static const struct {
-    const char *variant, *types;
+    const char *on, *variant, *types;
 } takes[] = {
-    {"wmma", "tf32, bf16, f16, s8"},
-    {"mma", "tf32, bf16, f16, e4m3, s8"},
-    {"wgmma", "tf32, bf16, f16, e4m3, s8"},
-    {"cublaslt", AS_MATMUL_TYPE_NAMES},
+    {"cpu", "packed", "f32, bf16"},
+    {"cuda", "wmma", "tf32, bf16, f16, s8"},
+    {"cuda", "mma", "tf32, bf16, f16, e4m3, s8"},
+    {"cuda", "wgmma", "tf32, bf16, f16, e4m3, s8"},
+    {"cuda", "cublaslt", AS_MATMUL_TYPE_NAMES},
 };
 
 static bool listed(const char *list, const char *name) {
@@ -154,8 +159,8 @@ static bool listed(const char *list, const char *name) {
 static as_status check_type(const as_variant *v, const char *type, as_matmul_shape s, as_error *e) {
     const as_matmul_type *t = as_matmul_type_named(type);
     const char *types = "f32";
-    for (int i = 0; strcmp(v->on, "cuda") == 0 && i < AS_COUNT(takes); i++)
-        if (strcmp(takes[i].variant, v->name) == 0)
+    for (int i = 0; i < AS_COUNT(takes); i++)
+        if (strcmp(takes[i].on, v->on) == 0 && strcmp(takes[i].variant, v->name) == 0)
             types = takes[i].types;
     if (!t || !listed(types, type))
         return as_fail(e, AS_EUSAGE, "matmul/%s on %s has no type %.20s; it takes %s", v->name, v->on, type, types);
@@ -170,7 +175,7 @@ static as_status check_type(const as_variant *v, const char *type, as_matmul_sha
     return AS_OK;
 }
 
-static as_status check_config(const as_variant *v, const char *config, as_error *e) {
+static as_status check_config(const as_variant *v, const char *config, const char *type, as_error *e) {
     const bool cuda = strcmp(v->on, "cuda") == 0;
     const char *names = "leave it at auto";
     int row = -2;
@@ -182,6 +187,8 @@ static as_status check_config(const as_variant *v, const char *config, as_error 
         row = as_mma_row(config), names = AS_MMA_NAMES;
     else if (cuda && strcmp(v->name, "wgmma") == 0)
         row = as_wgmma_row(config), names = AS_WGMMA_NAMES;
+    else if (!cuda && strcmp(v->name, "packed") == 0 && strcmp(type, "bf16") == 0)
+        row = listed(AS_PACKED_NAMES, config) ? 0 : -1, names = AS_PACKED_NAMES;
     if (row >= 0)
         return AS_OK;
     return as_fail(e, AS_EUSAGE, "matmul/%s on %s: config %.40s is unknown; %s", v->name, v->on, config, names);
@@ -196,8 +203,9 @@ static as_status check(const as_params *p, const as_variant *v, as_matmul_shape 
     const bool alone = strcmp(v->name, "naive") == 0 || strcmp(v->name, "swapped") == 0;
     if (strcmp(v->on, "cpu") == 0 && alone && as_params_int(p, "threads") != 1)
         return as_fail(e, AS_EUSAGE, "matmul/%s runs on one thread: leave threads at 1", v->name);
-    AS_TRY(check_config(v, as_params_text(p, "config"), e));
-    return check_type(v, as_params_text(p, "type"), s, e);
+    const char *type = as_params_text(p, "type");
+    AS_TRY(check_config(v, as_params_text(p, "config"), type, e));
+    return check_type(v, type, s, e);
 }
 
 static as_status describe(const as_params *p, const as_variant *v, const as_device *d, as_work *w, as_error *e) {
@@ -220,7 +228,7 @@ static as_status describe(const as_params *p, const as_variant *v, const as_devi
     w->tolerance = as_matmul_tolerance(t, s.k);
     w->rows = s.m;
     w->columns = s.n;
-    w->tile = strcmp(v->on, "cpu") == 0 ? as_matmul_tile_rows_cpu() : 256;
+    w->tile = strcmp(v->on, "cpu") != 0 ? 256 : t->element == AS_MM_BF16 ? 32 : as_matmul_tile_rows_cpu();
     w->predicted_ns = predict(v, t, w->flops);
     return AS_OK;
 }

@@ -1,5 +1,6 @@
 /* Suite memory: latency, bandwidth, access patterns and contention of every level of memory. */
 #include "../kernels/memory/memory.h"
+#include "../kernels/ceiling/levels.h"
 #include "suites.h"
 
 #include <string.h>
@@ -167,6 +168,13 @@ static as_status describe_bandwidth(const question *q, const char *name, as_work
     return AS_OK;
 }
 
+static int64_t threads_of(const as_params *p) {
+    as_levels l;
+    as_error ignored;
+    const int64_t threads = as_params_int(p, "threads");
+    return threads >= 1 ? threads : as_levels_read(&l, &ignored) == AS_OK ? l.cores : 1;
+}
+
 static as_status describe_sharing(const question *q, const char *name, as_work *w, as_error *e) {
     const char *why = "the cost of sharing has no measured limit";
     if (strcmp(name, "atomic") == 0 && !q->cpu) {
@@ -178,7 +186,8 @@ static as_status describe_sharing(const question *q, const char *name, as_work *
         w->predicted_ns = AS_MEMORY_ATOMIC_OPS / 2.0;
         return AS_OK;
     }
-    if (strcmp(name, "atomic") != 0 && as_params_int(q->p, "threads") == 1)
+    const bool atomic = strcmp(name, "atomic") == 0;
+    if (!atomic && as_params_int(q->p, "threads") == 1)
         return as_fail(e, AS_EUSAGE, "memory/%s needs threads: threads:all", name);
     if (strcmp(name, "counters") == 0 && (q->stride < 4 || q->stride > 4096 || q->stride % 4))
         return as_fail(e, AS_EUSAGE, "memory/counters: stride is a multiple of 4 up to 4096");
@@ -186,7 +195,9 @@ static as_status describe_sharing(const question *q, const char *name, as_work *
     if (strcmp(peer, "near") != 0 && strcmp(peer, "far") != 0)
         return as_fail(e, AS_EUSAGE, "memory/handoff: peer is near or far, not '%s'", peer);
     words(w, AS_MEMORY_COUNT, 1, 1, 1);
-    items(w, AS_MEMORY_COUNT_STEPS, strcmp(name, "handoff") == 0 ? "handoff" : "increment", why);
+    items(w, AS_MEMORY_COUNT_STEPS, strcmp(name, "handoff") == 0 ? "handoff" : "increment", atomic ? NULL : why);
+    if (atomic) /* each thread does all the steps; beside threads that share nothing it shows what sharing costs */
+        w->bound[w->bounds++] = (as_bound){"atomics", (double)AS_MEMORY_COUNT_STEPS * (double)threads_of(q->p)};
     w->predicted_ns = AS_MEMORY_COUNT_STEPS * (strcmp(name, "counters") == 0 ? 5.0 : 100.0);
     return AS_OK;
 }

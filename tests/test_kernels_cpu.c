@@ -54,6 +54,59 @@ static void matmul_matches_reference(void **state) {
     }
 }
 
+/* Every unit that this machine has, at every level of instructions for the plain way; the others say that they are not
+ * here. Depths that are no whole words, steps or blocks; one, two and many register tiles with ragged edges. */
+static void bf16_matmul_matches_reference(void **state) {
+    (void)state;
+    static const char *const bf16[] = {"n=1",           "n=17",           "n=33;m=31;k=32",  "n=32;m=14;k=1",
+                                       "n=64;m=65;k=7", "n=40;m=29;k=33", "n=37;m=70;k=1300"};
+    static const char *const configs[] = {"amx", "dot", "widen", "auto"};
+    for (int isa = AS_ISA_BASE; isa <= AS_ISA_AVX512; isa++) {
+        as_isa_limit((as_isa)isa);
+        const bool here[] = {as_isa_tiles(), as_isa_bf16(), true, true};
+        for (int c = 0; c < 4; c++)
+            for (size_t i = 0; i < sizeof bf16 / sizeof *bf16; i++) {
+                char axes[96], all[112];
+                snprintf(axes, sizeof axes, "%s;type=bf16;config=%s", bf16[i], configs[c]);
+                snprintf(all, sizeof all, "%s;threads=all", axes);
+                if (here[c]) {
+                    host_accept(&as_matmul_suite, "packed", axes, team_of_one);
+                    host_accept(&as_matmul_suite, "packed", all, team_of_three);
+                    continue;
+                }
+                as_params p = case_params(&as_matmul_suite, axes);
+                as_call call = {.params = &p, .device = &cpu, .team = team_of_one};
+                as_error e;
+                assert_int_equal(as_matmul_packed_prepare_cpu(&call, &call.state, &e), AS_EABSENT);
+            }
+    }
+    as_isa_limit(AS_ISA_AVX512);
+    as_isa_allow_tiles(false); /* what a machine with AVX512-BF16 alone takes */
+    host_accept(&as_matmul_suite, "packed", "n=33;m=31;k=35;type=bf16", team_of_one);
+}
+
+static int allow_tiles(void **state) {
+    (void)state;
+    as_isa_limit(AS_ISA_AVX512);
+    as_isa_allow_tiles(true);
+    return 0;
+}
+
+/* A word of the wrong column is seen in bf16, too. */
+static as_status bf16_of_another_column(const as_call *call, as_error *e) {
+    AS_TRY(as_matmul_packed_cpu(call, e));
+    uint16_t *c = call->operand[2];
+    c[5] = c[6];
+    return AS_OK;
+}
+
+static void wrong_bf16_is_refused(void **state) {
+    (void)state;
+    as_variant broken = *host_variant(&as_matmul_suite, "packed");
+    broken.run = bf16_of_another_column;
+    assert_false(host_accepts(&as_matmul_suite, &broken, "n=33;type=bf16", team_of_one));
+}
+
 /* The kind of fault that a wrong index makes. */
 static int fault;
 enum { FAULT_NONE, FAULT_TRANSPOSED, FAULT_LAST_TERM, FAULT_ONE_ELEMENT, FAULT_SWAPPED, FAULT_NAN, FAULT_UNWRITTEN };
@@ -255,19 +308,75 @@ static void spin_is_never_short(void **state) {
 static void ceilings_match_their_reference(void **state) {
     (void)state;
     const char *const levels[] = {"level=l1", "level=l2"};
-    const char *const types[] = {"type=f32", "type=f64"};
+    const char *const types[] = {"type=f32", "type=f64"}, *const stores[] = {"write", "copy", "triad"};
     for (int isa = AS_ISA_BASE; isa <= AS_ISA_AVX512; isa++) {
         as_isa_limit((as_isa)isa);
         for (int i = 0; i < 2; i++) {
             char all[64];
-            host_accept(&as_ceiling_suite, "read", levels[i], team_of_one);
-            host_accept(&as_ceiling_suite, "copy", levels[i], team_of_one);
             host_accept(&as_ceiling_suite, "fma", types[i], team_of_one);
+            host_accept(&as_ceiling_suite, "read", levels[i], team_of_one);
             snprintf(all, sizeof all, "%s;threads=all", levels[i]);
             host_accept(&as_ceiling_suite, "read", all, team_of_three);
-            host_accept(&as_ceiling_suite, "copy", all, team_of_three);
+            for (int v = 0; v < 3; v++) {
+                char around[64];
+                snprintf(around, sizeof around, "%s;stores=nt", levels[i]);
+                host_accept(&as_ceiling_suite, stores[v], levels[i], team_of_one);
+                host_accept(&as_ceiling_suite, stores[v], around, team_of_one);
+                host_accept(&as_ceiling_suite, stores[v], all, team_of_three);
+            }
         }
     }
+    host_accept(&as_ceiling_suite, "atomic", "", team_of_one);
+    host_accept(&as_ceiling_suite, "atomic", "threads=all", team_of_three);
+}
+
+/* Starts and lengths of every remainder, in memory around which nothing may be touched. */
+static void stores_around_the_caches_are_whole(void **state) {
+    (void)state;
+    enum { MOST = 200, ROOM = MOST + 64 };
+    uint32_t out[ROOM];
+    float a[ROOM], b[ROOM], c[ROOM];
+    for (int i = 0; i < ROOM; i++)
+        b[i] = (float)i, c[i] = (float)(2 * i);
+    for (int isa = AS_ISA_BASE; isa <= (int)as_isa_best(); isa++)
+        for (size_t start = 0; start < 20; start++)
+            for (size_t n = 0; n < MOST; n += 1 + n / 7) {
+                memset(out, 0x5A, sizeof out);
+                memset(a, 0x5A, sizeof a);
+                as_stream_fill_nt((as_isa)isa)(out + start, 7, n);
+                as_stream_triad_nt((as_isa)isa)(a + start, b, c, n);
+                for (size_t i = 0; i < ROOM; i++) {
+                    const bool inside = i >= start && i < start + n;
+                    float poison;
+                    memset(&poison, 0x5A, sizeof poison);
+                    assert_int_equal(out[i], inside ? 7 : 0x5A5A5A5A);
+                    assert_true(a[i] == (inside ? (float)(7 * (i - start)) : poison));
+                }
+            }
+}
+
+/* By whichever vectors and tiles this machine has; the others say that they are not here. */
+static void narrow_vectors_and_bf16_count_their_steps(void **state) {
+    (void)state;
+    const char *const axes[] = {"type=f32;width=128", "type=f64;width=256", "type=f32;width=512", "type=bf16"};
+    const bool here[] = {true, as_isa_best() >= AS_ISA_AVX2, as_isa_best() == AS_ISA_AVX512, as_isa_bf16()};
+    for (int i = 0; i < 4; i++) {
+        as_params p = case_params(&as_ceiling_suite, axes[i]);
+        as_error e;
+        as_call call = {.params = &p, .device = &cpu, .team = team_of_one};
+        if (here[i])
+            host_accept(&as_ceiling_suite, "fma", axes[i], team_of_one);
+        else
+            assert_int_equal(as_ceiling_fma_prepare_cpu(&call, &call.state, &e), AS_EABSENT);
+    }
+    as_error e;
+    if (as_isa_tiles()) {
+        host_accept(&as_ceiling_suite, "tensor", "type=bf16", team_of_one);
+        host_accept(&as_ceiling_suite, "tensor", "type=s8;threads=all", team_of_three);
+    }
+    as_isa_allow_tiles(false);
+    assert_int_equal(as_ceiling_tensor_available_cpu(&cpu, &e), AS_EABSENT);
+    as_isa_allow_tiles(true);
 }
 
 /* Chains that the compiler found to be equal were once computed as one, which counted work that was never done. No
@@ -314,7 +423,7 @@ static void shared_range_is_covered_every_time(void **state) {
         assert_int_equal(got, expected);
         memset(copy, 0, (size_t)size.bytes);
         assert_int_equal(as_ceiling_copy_cpu(&move, &e), AS_OK);
-        assert_memory_equal(copy, words, (size_t)as_ceiling_copy_bytes(size));
+        assert_memory_equal(copy, words, (size_t)as_ceiling_operand_bytes(size, 2));
     }
     as_ceiling_read_finish_cpu(read.state);
     as_ceiling_copy_finish_cpu(move.state);
@@ -328,11 +437,45 @@ static as_status careless_read(const as_call *call, as_error *e) {
     return AS_OK;
 }
 
+static as_status careless_write(const as_call *call, as_error *e) {
+    AS_TRY(as_ceiling_write_cpu(call, e));
+    ((uint32_t *)call->operand[1])[7]++;
+    return AS_OK;
+}
+
+static as_status careless_triad(const as_call *call, as_error *e) {
+    AS_TRY(as_ceiling_triad_cpu(call, e));
+    ((float *)call->operand[2])[7] = ((const float *)call->operand[0])[7];
+    return AS_OK;
+}
+
+/* One multiply-add or addition too few. */
+static as_status careless_tensor(const as_call *call, as_error *e) {
+    AS_TRY(as_ceiling_tensor_cpu(call, e));
+    *(double *)call->operand[0] -= 1;
+    return AS_OK;
+}
+static as_status careless_atomic(const as_call *call, as_error *e) {
+    AS_TRY(as_ceiling_atomic_cpu(call, e));
+    *(double *)call->operand[0] -= 1;
+    return AS_OK;
+}
+
 static void skipped_word_is_refused(void **state) {
     (void)state;
-    as_variant broken = *host_variant(&as_ceiling_suite, "read");
-    broken.run = careless_read;
-    assert_false(host_accepts(&as_ceiling_suite, &broken, "level=l1", team_of_one));
+    const struct {
+        const char *variant, *axes;
+        as_run_fn run;
+    } careless[] = {{"read", "level=l1", careless_read},
+                    {"write", "level=l1", careless_write},
+                    {"triad", "level=l1", careless_triad},
+                    {"atomic", "", careless_atomic},
+                    {"tensor", "type=bf16", careless_tensor}};
+    for (int i = 0; i < (as_isa_tiles() ? 5 : 4); i++) {
+        as_variant broken = *host_variant(&as_ceiling_suite, careless[i].variant);
+        broken.run = careless[i].run;
+        assert_false(host_accepts(&as_ceiling_suite, &broken, careless[i].axes, team_of_one));
+    }
 }
 
 static int lift_limit(void **state) {
@@ -353,7 +496,11 @@ int main(void) {
         cmocka_unit_test(launch_runs_every_task),
         cmocka_unit_test(missing_task_is_refused),
         cmocka_unit_test(spin_is_never_short),
+        cmocka_unit_test_teardown(bf16_matmul_matches_reference, allow_tiles),
+        cmocka_unit_test(wrong_bf16_is_refused),
         cmocka_unit_test_teardown(ceilings_match_their_reference, lift_limit),
+        cmocka_unit_test(stores_around_the_caches_are_whole),
+        cmocka_unit_test(narrow_vectors_and_bf16_count_their_steps),
         cmocka_unit_test_teardown(multiply_adds_stay_below_what_is_possible, lift_limit),
         cmocka_unit_test(shared_range_is_covered_every_time),
         cmocka_unit_test(skipped_word_is_refused),

@@ -310,6 +310,30 @@ static void ceilings_are_those_that_cases_name(void **unused) {
     release(&plan);
 }
 
+/* By their suite's name or one by one; reserved like cases, beyond the share that other ceilings have. */
+static void ceilings_may_be_asked_for(void **unused) {
+    (void)unused;
+    as_plan plan;
+    build(&plan, "--suite ceiling --device cpu --budget 3s");
+    assert_true(plan.ceilings == 2 && plan.count == 2);
+    for (int i = 0; i < plan.count; i++)
+        assert_true(plan.cases[i].ceiling && plan.cases[i].asked && !plan.cases[i].drop_reason);
+    release(&plan);
+    build(&plan, "--suite ceiling,vector --device cpu");
+    const as_case *cache = find(&plan, "ceiling/stream/level:cache/dev:cpu"), *fma = find(&plan, "ceiling/fma/dev:cpu"),
+                  *warm = find(&plan, "vector/good/dev:cpu");
+    assert_true(plan.ceilings == 3 && cache->asked && fma->ceiling && !fma->asked);
+    assert_ptr_equal(&plan.cases[warm->ceiling_of[0][0]], cache); /* one ceiling, for both */
+    release(&plan);
+    build(&plan, "--filter ^ceiling/ --suite ceiling,vector --device cpu");
+    assert_int_equal(plan.count, 2);
+    release(&plan);
+    build(&plan, "--device cpu --filter dev:cpu"); /* a filter alone does not name them */
+    for (int i = 0; i < plan.count; i++)
+        assert_false(plan.cases[i].asked);
+    release(&plan);
+}
+
 /* 5 s: 0.75 s for ceilings, which cost 0.34 s each. The first case takes its two; a third does not fit, so the cold
  * cases, which name it, have none. The caches are told: copies that fill three times a large one take all 5 s. */
 static void ceilings_stay_within_their_share(void **unused) {
@@ -461,7 +485,7 @@ static void print_and_catalogue(void **unused) {
     release(&plan);
     json_t *catalogue = as_plan_catalogue(&fake_registry);
     const json_t *suites = json_object_get(catalogue, "suites"), *vector = json_array_get(suites, 0);
-    assert_int_equal(json_array_size(suites), 4);
+    assert_int_equal(json_array_size(suites), 5); /* the ceilings are the last */
     assert_string_equal(fake_text(vector, "name"), "vector");
     assert_int_equal(json_array_size(json_object_get(vector, "axes")), 4);
     assert_string_equal(fake_text(json_array_get(json_object_get(vector, "axes"), 0), "default"), "4096");
@@ -471,7 +495,7 @@ static void print_and_catalogue(void **unused) {
     as_registry more = fake_registry;
     more.catalogue = further_keys;
     catalogue = as_plan_catalogue(&more);
-    assert_int_equal(json_array_size(json_object_get(catalogue, "suites")), 4); /* the harness's own key stays */
+    assert_int_equal(json_array_size(json_object_get(catalogue, "suites")), 5); /* the harness's own key stays */
     assert_int_equal(json_array_size(json_object_get(catalogue, "models")), 1);
     json_decref(catalogue);
 }
@@ -493,6 +517,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(quick_holds_95_cases),
         cmocka_unit_test(groups_fit_the_free_memory),
         cmocka_unit_test(ceilings_are_those_that_cases_name),
+        cmocka_unit_test(ceilings_may_be_asked_for),
         cmocka_unit_test(ceilings_stay_within_their_share),
         cmocka_unit_test(ceilings_fit_the_free_memory),
         cmocka_unit_test(publish_measures_six_processes),

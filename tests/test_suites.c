@@ -3,6 +3,7 @@
 #include "kernels/ceiling/ceiling.h"
 #include "kernels/ceiling/levels.h"
 #include "kernels/inference/model.h"
+#include "kernels/isa.h"
 #include "suites/suites.h"
 
 #include <jansson.h>
@@ -22,9 +23,9 @@ static const as_device_driver cuda_kind = {.kind = "cuda"};
 static const as_device cuda = {.driver = &cuda_kind, .name = "cuda0", .last_level_cache_bytes = 60 << 20};
 static const as_device cpu = {.driver = &as_cpu_driver, .name = "cpu", .last_level_cache_bytes = 32 << 20};
 
-static const as_suite *const suites[] = {&as_matmul_suite,    &as_memcpy_suite,    &as_memory_suite,
-                                         &as_launch_suite,    &as_alloc_suite,     &as_offload_suite,
-                                         &as_attention_suite, &as_inference_suite, &as_synthetic_suite};
+static const as_suite *const suites[] = {
+    &as_ceiling_suite, &as_matmul_suite,  &as_memcpy_suite,    &as_memory_suite,    &as_launch_suite,
+    &as_alloc_suite,   &as_offload_suite, &as_attention_suite, &as_inference_suite, &as_synthetic_suite};
 enum { SUITES = sizeof suites / sizeof *suites };
 
 static const as_device *device_of(const char *kind) { return strcmp(kind, "cpu") == 0 ? &cpu : &cuda; }
@@ -303,7 +304,10 @@ static void senseless_parameters_are_usage_errors(void **state) {
         {&as_matmul_suite, "mma", "n=16;type=f8", &cuda},
         {&as_matmul_suite, "mma", "n=16;k=131073;type=s8", &cuda},
         {&as_matmul_suite, "cublas", "n=16;type=bf16", &cuda},
-        {&as_matmul_suite, "packed", "n=16;type=bf16", &cpu},
+        {&as_matmul_suite, "packed", "n=16;type=f16", &cpu},
+        {&as_matmul_suite, "packed", "n=16;type=bf16;config=tiles", &cpu},
+        {&as_matmul_suite, "packed", "n=16;config=amx", &cpu},
+        {&as_matmul_suite, "tiled", "n=16;type=bf16", &cpu},
         {&as_memcpy_suite, "libc", "", &cpu},
         {&as_memcpy_suite, "libc", "bytes=8;dir=h2d", &cpu},
         {&as_memcpy_suite, "libc", "bytes=8;dir=up", &cpu},
@@ -345,8 +349,14 @@ static void senseless_parameters_are_usage_errors(void **state) {
         {&as_synthetic_suite, "stream", "bytes=8388608", &cuda},
         {&as_ceiling_suite, "read", "", &cpu},
         {&as_ceiling_suite, "read", "level=hbm", &cpu},
-        {&as_ceiling_suite, "read", "level=l1", &cuda},
-        {&as_ceiling_suite, "copy", "level=l2", &cuda},
+        {&as_ceiling_suite, "read", "level=l3", &cuda},
+        {&as_ceiling_suite, "write", "level=l1", &cuda},
+        {&as_ceiling_suite, "copy", "level=shared", &cpu},
+        {&as_ceiling_suite, "fma", "type=bf16", &cuda},
+        {&as_ceiling_suite, "fma", "type=f32;width=64", &cpu},
+        {&as_ceiling_suite, "tensor", "type=f16", &cpu},
+        {&as_ceiling_suite, "atomic", "level=l1", &cpu},
+        {&as_ceiling_suite, "atomic", "", &cuda},
         {&as_ceiling_suite, "fma", "type=f8", &cpu},
         {&as_ceiling_suite, "tensor", "type=f32", &cuda},
         {&as_ceiling_suite, "link", "dir=h2h", &cuda},
@@ -412,33 +422,84 @@ static void assert_refs(const as_device *d, const char *bound, int64_t working_s
     assert_refs_of(d, bound, &(as_work){.working_set_bytes = working_set}, threads, cold, expected);
 }
 
-/* What hardly writes is no copy: at 5% and above it is. */
-static void reads_are_measured_against_reads(void **state) {
+static void assert_mix(double read, double written, const char *on_cpu, const char *on_gpu) {
+    const as_work w = {.working_set_bytes = INT64_C(1) << 40, .bytes_read = read, .bytes_written = written};
+    assert_refs_of(&cpu, "memory", &w, "1", true, on_cpu);
+    assert_refs_of(&cuda, "memory", &w, "1", true, on_gpu);
+}
+
+/* Within 5% of a mix that is measured that one alone, else the two around it; each with both kinds of stores. */
+static void bandwidth_follows_the_mix(void **state) {
     (void)state;
-    as_work w = {.working_set_bytes = INT64_C(1) << 40, .bytes_read = 1000, .bytes_written = 49};
-    assert_refs_of(&cpu, "memory", &w, "1", false, "read[level=dram;threads=1] ");
-    assert_refs_of(&cuda, "memory", &w, "1", false, "read[level=hbm] ");
-    w.bytes_written = 50;
-    assert_refs_of(&cpu, "memory", &w, "1", false, "read[level=dram;threads=1] copy[level=dram;threads=1] ");
-    assert_refs_of(&cuda, "memory", &w, "1", false, "read[level=hbm] copy[level=hbm] ");
+#define DRAM(variant) variant "[level=dram;threads=1] "
+#define BOTH(variant) DRAM(variant) variant "[level=dram;threads=1;stores=temporal] "
+    assert_mix(1000, 0, DRAM("read"), "read[level=hbm] ");
+    assert_mix(1000, 52, DRAM("read"), "read[level=hbm] ");
+    assert_mix(1000, 53, DRAM("read") BOTH("triad"), "read[level=hbm] triad[level=hbm] ");
+    assert_mix(2000, 1000, BOTH("triad"), "triad[level=hbm] ");
+    assert_mix(1400, 1000, BOTH("triad") BOTH("copy"), "triad[level=hbm] copy[level=hbm] ");
+    assert_mix(1000, 1000, BOTH("copy"), "copy[level=hbm] ");
+    assert_mix(1000, 2000, BOTH("copy") BOTH("write"), "copy[level=hbm] write[level=hbm] ");
+    assert_mix(0, 1000, BOTH("write"), "write[level=hbm] ");
+#undef DRAM
+#undef BOTH
+    const as_work copy = {.working_set_bytes = 4096, .bytes_read = 2048, .bytes_written = 2048};
+    assert_refs_of(&cpu, "memory", &copy, "1", false, "copy[level=l1;threads=1] ");
+    assert_refs_of(&cuda, "memory", &copy, "1", false, "read[level=l2] copy[level=l2] ");
+}
+
+/* In the last level stores around the caches may be the faster ones: both count. */
+static void l3_counts_both_kinds_of_stores(void **state) {
+    (void)state;
+    as_levels l;
+    as_error e;
+    assert_int_equal(as_levels_read(&l, &e), AS_OK);
+    if (!l.l3_bytes)
+        skip();
+    const as_work copy = {.working_set_bytes = 2 * l.l3_bytes, .bytes_read = 1, .bytes_written = 1};
+    assert_refs_of(&cpu, "memory", &copy, "1", false, "copy[level=l3;threads=1] copy[level=l3;threads=1;stores=nt] ");
+}
+
+static int allow_all(void **state) {
+    (void)state;
+    as_isa_allow_bf16(true);
+    as_isa_allow_tiles(true);
+    return 0;
+}
+
+/* bf16 by each unit of the host that takes it, and by f32, which may be faster. */
+static void bf16_takes_the_units_that_there_are(void **state) {
+    (void)state;
+    const char *f32 = "fma[type=f32;threads=1] ", *fma = "fma[type=bf16;threads=1] ",
+               *tiles = "tensor[type=bf16;threads=1] ";
+    char expected[256];
+    for (int allowed = 0; allowed < 4; allowed++) {
+        as_isa_allow_bf16(allowed & 1);
+        as_isa_allow_tiles(allowed & 2);
+        snprintf(expected, sizeof expected, "%s%s%s", f32, as_isa_bf16() ? fma : "", as_isa_tiles() ? tiles : "");
+        assert_refs(&cpu, "flops.bf16", 0, "1", false, expected);
+    }
 }
 
 static void bounds_name_their_ceilings(void **state) {
     (void)state;
     assert_refs(&cpu, "flops.f32", 0, "all", false, "fma[type=f32;threads=all] ");
     assert_refs(&cpu, "flops.f64", 0, "1", false, "fma[type=f64;threads=1] ");
-    assert_refs(&cpu, "memory", 8, "1", false, "read[level=l1;threads=1] copy[level=l1;threads=1] ");
-    assert_refs(&cpu, "memory", 8, "all", true, "read[level=dram;threads=all] copy[level=dram;threads=all] ");
-    assert_refs(&cpu, "memory", INT64_C(1) << 40, "4", false, "read[level=dram;threads=4] copy[level=dram;threads=4] ");
+    assert_refs(&cpu, "memory", 8, "1", false, "read[level=l1;threads=1] ");
+    assert_refs(&cpu, "memory", 8, "all", true, "read[level=dram;threads=all] ");
+    assert_refs(&cpu, "memory", INT64_C(1) << 40, "4", false, "read[level=dram;threads=4] ");
     assert_refs(&cpu, "link.h2d", 8, "1", false, "");
     assert_refs(&cuda, "flops.f32", 0, "1", false, "fma[type=f32] ");
     assert_refs(&cuda, "flops.bf16", 0, "1", false, "tensor[type=bf16] ");
     assert_refs(&cuda, "memory", INT64_C(240) << 20, "1", false, "read[level=l2] ");
-    assert_refs(&cuda, "memory", (INT64_C(240) << 20) + 1, "1", false, "read[level=hbm] copy[level=hbm] ");
-    assert_refs(&cuda, "memory", 8, "1", true, "read[level=hbm] copy[level=hbm] ");
+    assert_refs(&cuda, "memory", (INT64_C(240) << 20) + 1, "1", false, "read[level=hbm] ");
+    assert_refs(&cuda, "memory", 8, "1", true, "read[level=hbm] ");
     assert_refs(&cuda, "link.h2d", 8, "1", false, "link[dir=h2d] ");
     assert_refs(&cuda, "link.d2h", 8, "1", false, "link[dir=d2h] ");
-    assert_refs(&cuda, "launch", 8, "1", false, "launch[] ");
+    assert_refs(&cuda, "launch", 8, "1", false, "launch[level=none] ");
+    assert_refs(&cuda, "link.both", 8, "1", false, "link[dir=both] ");
+    assert_refs(&cuda, "atomics", 8, "1", false, "atomic[level=l2] ");
+    assert_refs(&cpu, "atomics", 8, "all", false, "atomic[level=none;threads=all] ");
     assert_refs(&cuda, "no.such", 8, "1", false, "");
 }
 
@@ -465,7 +526,8 @@ static void every_bound_finds_its_resource(void **state) {
                 if (s != AS_OK)
                     fail_msg("%s: ceiling %s %s is refused", cases[i].id, ref[r].variant, ref[r].axes);
                 assert_int_equal(w.bounds, 1);
-                assert_string_equal(w.bound[0].ceiling, b->ceiling);
+                const bool widened = cases[i].on_cpu && strcmp(b->ceiling, "flops.bf16") == 0 && r == 0;
+                assert_string_equal(w.bound[0].ceiling, widened ? "flops.f32" : b->ceiling);
                 assert_true(w.bound[0].amount > 0);
             }
         }
@@ -535,7 +597,9 @@ int main(void) {
         cmocka_unit_test(senseless_parameters_are_usage_errors),
         cmocka_unit_test(level_follows_working_set),
         cmocka_unit_test(bounds_name_their_ceilings),
-        cmocka_unit_test(reads_are_measured_against_reads),
+        cmocka_unit_test(bandwidth_follows_the_mix),
+        cmocka_unit_test(l3_counts_both_kinds_of_stores),
+        cmocka_unit_test_teardown(bf16_takes_the_units_that_there_are, allow_all),
         cmocka_unit_test(every_bound_finds_its_resource),
         cmocka_unit_test(ceiling_sizes_follow_the_rules),
         cmocka_unit_test(catalogue_holds_the_models),

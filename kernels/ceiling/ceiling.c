@@ -1,14 +1,17 @@
-/* Ceilings of the host: bandwidth of each memory level and the rate of multiply-adds. Vector width is the widest
- * that the machine has. What is counted: ceiling.h; sizes: docs/method.md.
+/* Ceilings of the host: bandwidth of each memory level by what moves, and the rate of atomic additions. Vector width is
+ * the widest that the machine has. What is counted: ceiling.h; sizes: docs/method.md.
  *
  * The work of one operation does not depend on how many threads share it: each member takes an equal part.
  *   l1, l2     private pieces, half of a core's first level, a quarter of its second; every piece is covered
  *              `passes` times in a row, so that its first pass out of slower memory weighs little. Half of the second
  *              level was too much on a 16-core Xeon guest: copies there reached 351 GB/s, where the C library's in a
  *              quarter of it reached 623. That level is indexed by physical pages, which a guest does not choose.
- *   l3, dram   one range, one pass, shared out in equal parts, each read in four places at a time. In l3 the parts move on by one member with every
- *              operation, inside each group of cores that shares a cache: a member that always read the same part
- *              would find it in its own l2. */
+ *   l3, dram   one range, one pass, shared out in equal parts; reads are of four places of a part at a time. In l3 the
+ *              parts move on by one member with every operation, inside each group of cores that shares a cache: a
+ *              member that always took the same part would find it in its own l2.
+ *
+ * Which stores are the faster for data that no cache holds depends on the machine, and near the last level's size on
+ * the case as well: as_ceilings_for takes both kinds there. */
 #include "ceiling.h"
 
 #include "../stream.h"
@@ -61,23 +64,52 @@ as_status as_ceiling_size_cpu(const as_params *p, as_ceiling_cpu_size *out, as_e
     return AS_OK;
 }
 
-/* ---- read and copy ---- */
+/* ---- read, write, copy, triad ---- */
 
 typedef struct partial {
     _Alignas(LINE) uint64_t value;
 } partial;
 
-typedef struct stream_state {
+typedef struct stream_state stream_state;
+/* Covers `bytes` of each operand from `at` on, `passes` times. */
+typedef void (*cover_fn)(const stream_state *s, int64_t at, int64_t bytes, partial *own);
+
+struct stream_state {
     as_ceiling_cpu_size size; /* bytes: of one operand */
     int group;                /* members that share an l3 and so exchange parts; 1: parts stay */
     int operation;            /* counts operations */
-    as_stream_sum_fn sum;     /* read */
-    as_stream_copy_fn copy;   /* copy */
-    const unsigned char *from;
-    unsigned char *to;
+    cover_fn cover;
+    as_stream_sum_fn sum;
+    as_stream_fill_fn fill;
+    as_stream_copy_fn copy;
+    as_stream_triad_fn triad;
+    unsigned char *operand[3];
     int members;
     partial *partial; /* members */
-} stream_state;
+};
+
+static void cover_read(const stream_state *s, int64_t at, int64_t bytes, partial *own) {
+    own->value += s->sum(s->operand[0] + at, (size_t)bytes, s->size.passes);
+}
+
+static void cover_write(const stream_state *s, int64_t at, int64_t bytes, partial *own) {
+    (void)own;
+    for (int64_t pass = 0; pass < s->size.passes; pass++)
+        s->fill((uint32_t *)(s->operand[1] + at), *(const uint32_t *)s->operand[0], (size_t)bytes / 4);
+}
+
+static void cover_copy(const stream_state *s, int64_t at, int64_t bytes, partial *own) {
+    (void)own;
+    for (int64_t pass = 0; pass < s->size.passes; pass++)
+        s->copy(s->operand[1] + at, s->operand[0] + at, (size_t)bytes);
+}
+
+static void cover_triad(const stream_state *s, int64_t at, int64_t bytes, partial *own) {
+    (void)own;
+    for (int64_t pass = 0; pass < s->size.passes; pass++)
+        s->triad((float *)(s->operand[2] + at), (const float *)(s->operand[0] + at),
+                 (const float *)(s->operand[1] + at), (size_t)bytes / 4);
+}
 
 static void stream_finish(void *state) {
     stream_state *s = state;
@@ -87,12 +119,24 @@ static void stream_finish(void *state) {
     free(s);
 }
 
-static as_status stream_prepare(const as_call *call, bool copies, stream_state **out, as_error *e) {
+/* Axis `stores`: whether they go around the caches. */
+static as_status stores_around(const as_params *p, as_level level, bool *around, as_error *e) {
+    const char *stores = as_params_text(p, "stores");
+    *around = strcmp(stores, "nt") == 0 || (strcmp(stores, "usual") == 0 && level == AS_LEVEL_DRAM);
+    if (*around || strcmp(stores, "usual") == 0 || strcmp(stores, "temporal") == 0)
+        return AS_OK;
+    return as_fail(e, AS_EUSAGE, "ceiling: stores is usual, temporal or nt, not '%.20s'", stores);
+}
+
+static as_status stream_prepare(const as_call *call, cover_fn cover, int operands, void **out, as_error *e) {
+    const as_isa isa = as_isa_best();
+    const as_level level = as_level_parse(as_params_text(call->params, "level"));
     as_levels l;
     as_ceiling_cpu_size size;
-    as_level level = as_level_parse(as_params_text(call->params, "level"));
+    bool around;
     AS_TRY(as_levels_read(&l, e));
     AS_TRY(as_ceiling_size_cpu(call->params, &size, e));
+    AS_TRY(stores_around(call->params, level, &around, e));
     stream_state *s = calloc(1, sizeof *s);
     if (!s)
         return as_fail(e, AS_ENOMEM, "no memory for the state of a ceiling");
@@ -103,12 +147,13 @@ static as_status stream_prepare(const as_call *call, bool copies, stream_state *
         return as_fail(e, AS_ENOMEM, "no memory for the state of a ceiling");
     }
     s->size = size;
-    if (copies)
-        s->size.bytes = as_ceiling_copy_bytes(size);
+    s->size.bytes = as_ceiling_operand_bytes(size, operands);
     s->group = level == AS_LEVEL_L3 ? l.l3_cores : 1;
-    s->sum = level == AS_LEVEL_L1 || level == AS_LEVEL_L2 ? as_stream_sum(as_isa_best())
-                                                          : as_stream_sum_quarters(as_isa_best());
-    s->copy = level == AS_LEVEL_DRAM ? as_stream_copy_nt(as_isa_best()) : as_stream_copy_temporal(as_isa_best());
+    s->cover = cover;
+    s->sum = level == AS_LEVEL_L1 || level == AS_LEVEL_L2 ? as_stream_sum(isa) : as_stream_sum_quarters(isa);
+    s->fill = around ? as_stream_fill_nt(isa) : as_stream_fill(isa);
+    s->copy = around ? as_stream_copy_nt(isa) : as_stream_copy_temporal(isa);
+    s->triad = around ? as_stream_triad_nt(isa) : as_stream_triad(isa);
     *out = s;
     return AS_OK;
 }
@@ -128,46 +173,33 @@ static int moved_on(const stream_state *s, int member, int size) {
     return first + (member - first + s->operation % width) % width;
 }
 
-static void read_member(int member, int size, void *context) {
+static void stream_member(int member, int size, void *context) {
     stream_state *s = context;
-    uint32_t sum = 0;
+    partial *own = &s->partial[member];
+    own->value = 0;
     if (s->size.chunks) {
-        int64_t chunk = s->size.bytes / s->size.chunks;
-        part p = part_of(s->size.chunks, member, size);
+        const int64_t chunk = s->size.bytes / s->size.chunks;
+        const part p = part_of(s->size.chunks, member, size);
         for (int64_t c = p.from; c < p.to; c++)
-            sum += s->sum(s->from + c * chunk, (size_t)chunk, s->size.passes);
+            s->cover(s, c * chunk, chunk, own);
     } else {
-        part p = part_of(s->size.bytes / PIECE, moved_on(s, member, size), size);
-        sum = s->sum(s->from + p.from * PIECE, (size_t)((p.to - p.from) * PIECE), 1);
-    }
-    s->partial[member].value = sum;
-}
-
-static void copy_member(int member, int size, void *context) {
-    stream_state *s = context;
-    if (s->size.chunks) {
-        int64_t chunk = s->size.bytes / s->size.chunks;
-        part p = part_of(s->size.chunks, member, size);
-        for (int64_t c = p.from; c < p.to; c++)
-            for (int64_t pass = 0; pass < s->size.passes; pass++)
-                s->copy(s->to + c * chunk, s->from + c * chunk, (size_t)chunk);
-    } else {
-        part p = part_of(s->size.bytes / PIECE, moved_on(s, member, size), size);
-        s->copy(s->to + p.from * PIECE, s->from + p.from * PIECE, (size_t)((p.to - p.from) * PIECE));
+        const part p = part_of(s->size.bytes / PIECE, moved_on(s, member, size), size);
+        s->cover(s, p.from * PIECE, (p.to - p.from) * PIECE, own);
     }
 }
 
-as_status as_ceiling_read_prepare_cpu(const as_call *call, void **state, as_error *e) {
-    return stream_prepare(call, false, (stream_state **)state, e);
+static stream_state *stream_run(const as_call *call, int operands) {
+    stream_state *s = call->state;
+    for (int i = 0; i < operands; i++)
+        s->operand[i] = call->operand[i];
+    as_team_run(call->team, stream_member, s);
+    s->operation++;
+    return s;
 }
-void as_ceiling_read_finish_cpu(void *state) { stream_finish(state); }
 
 as_status as_ceiling_read_cpu(const as_call *call, as_error *e) {
     (void)e;
-    stream_state *s = call->state;
-    s->from = call->operand[0];
-    as_team_run(call->team, read_member, s);
-    s->operation++;
+    const stream_state *s = stream_run(call, 1);
     uint32_t sum = 0;
     for (int i = 0; i < s->members; i++)
         sum += (uint32_t)s->partial[i].value;
@@ -175,17 +207,76 @@ as_status as_ceiling_read_cpu(const as_call *call, as_error *e) {
     return AS_OK;
 }
 
-as_status as_ceiling_copy_prepare_cpu(const as_call *call, void **state, as_error *e) {
-    return stream_prepare(call, true, (stream_state **)state, e);
+as_status as_ceiling_read_prepare_cpu(const as_call *call, void **state, as_error *e) {
+    return stream_prepare(call, cover_read, 1, state, e);
 }
-void as_ceiling_copy_finish_cpu(void *state) { stream_finish(state); }
+void as_ceiling_read_finish_cpu(void *state) { stream_finish(state); }
 
-as_status as_ceiling_copy_cpu(const as_call *call, as_error *e) {
+/* `shares`: operands that the level's bytes are shared out to; `given`: those that the kernel takes. */
+#define DEFINE_STREAM(name, shares, given)                                                                             \
+    as_status as_ceiling_##name##_prepare_cpu(const as_call *call, void **state, as_error *e) {                        \
+        return stream_prepare(call, cover_##name, shares, state, e);                                                   \
+    }                                                                                                                  \
+    void as_ceiling_##name##_finish_cpu(void *state) { stream_finish(state); }                                         \
+    as_status as_ceiling_##name##_cpu(const as_call *call, as_error *e) {                                              \
+        (void)e;                                                                                                       \
+        stream_run(call, given);                                                                                       \
+        return AS_OK;                                                                                                  \
+    }
+
+DEFINE_STREAM(write, 1, 2)
+DEFINE_STREAM(copy, 2, 2)
+DEFINE_STREAM(triad, 3, 3)
+
+/* ---- atomic ---- */
+
+typedef struct counter {
+    _Alignas(2 * LINE) uint64_t value; /* two lines: the neighbour's may be fetched along */
+} counter;
+
+typedef struct atomic_state {
+    int members;
+    counter *counter; /* members */
+} atomic_state;
+
+as_status as_ceiling_atomic_prepare_cpu(const as_call *call, void **state, as_error *e) {
+    atomic_state *s = calloc(1, sizeof *s);
+    if (!s)
+        return as_fail(e, AS_ENOMEM, "no memory for the state of a ceiling");
+    s->members = as_team_size(call->team);
+    s->counter = aligned_alloc(2 * LINE, (size_t)s->members * sizeof *s->counter);
+    if (!s->counter) {
+        free(s);
+        return as_fail(e, AS_ENOMEM, "no memory for the counters of a ceiling");
+    }
+    *state = s;
+    return AS_OK;
+}
+
+void as_ceiling_atomic_finish_cpu(void *state) {
+    atomic_state *s = state;
+    if (!s)
+        return;
+    free(s->counter);
+    free(s);
+}
+
+static void atomic_member(int member, int size, void *context) {
+    atomic_state *s = context;
+    uint64_t *own = &s->counter[member].value;
+    const part p = part_of(AS_CEILING_ADDITIONS_CPU, member, size);
+    __atomic_store_n(own, 0, __ATOMIC_RELAXED);
+    for (int64_t i = p.from; i < p.to; i++)
+        __atomic_fetch_add(own, 1, __ATOMIC_RELAXED);
+}
+
+as_status as_ceiling_atomic_cpu(const as_call *call, as_error *e) {
     (void)e;
-    stream_state *s = call->state;
-    s->from = call->operand[0];
-    s->to = call->operand[1];
-    as_team_run(call->team, copy_member, s);
-    s->operation++;
+    const atomic_state *s = call->state;
+    as_team_run(call->team, atomic_member, call->state);
+    uint64_t done = 0;
+    for (int i = 0; i < s->members; i++)
+        done += s->counter[i].value;
+    *(double *)call->operand[0] = (double)done;
     return AS_OK;
 }

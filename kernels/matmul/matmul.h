@@ -13,6 +13,9 @@
 extern "C" {
 #endif
 
+/* Axis `config` of packed in bf16 on this CPU: packed_bf16.c. */
+#define AS_PACKED_NAMES "amx, dot, widen"
+
 /* Rows of the register tile that tiled and packed take on this CPU: sampled verification visits every edge of it. */
 int64_t as_matmul_tile_rows_cpu(void);
 

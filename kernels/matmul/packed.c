@@ -15,25 +15,27 @@
  * Loads for each multiply-add: a strip is read from L2 once for MR rows, so 4 NR KC bytes for MR NR KC multiply-adds:
  * 1/MR of a float each (14 rows: 9 bytes a cycle at two 16-wide multiply-adds a cycle), which L2 delivers.
  *
+ * bf16 (axis type): tiles and packing of packed_bf16.c; C is summed in f32, in a buffer as large as the member's
+ * rectangle, and rounded once at the end.
+ *
  * Measured against OpenBLAS: results/README.md. */
 #include "matmul.h"
 
 #include "../ceiling/levels.h"
 #include "../isa.h"
+#include "packed.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_KC = 320, MAX_ROWS = 14, MAX_COLUMNS = 32 };
-
-/* c[rows][columns] = or += sum over depth of a[d][rows] x b[d][columns]. */
-typedef void (*tile_fn)(int64_t depth, const float *a, const float *b, float *c, int64_t stride, bool add);
+enum { MAX_KC = 320 };
 
 /* rows and vectors are constants, so that the sums stay in registers; rows * vectors + vectors + 1 of them are used.
  * The next lines of the strip are fetched ahead of the hardware, which stops at a page. */
 #define DEFINE_TILE(name, target, width, rows, vectors)                                                                \
     typedef float name##_vector __attribute__((vector_size(4 * (width)), aligned(4), may_alias));                      \
-    target static void name(int64_t depth, const float *a, const float *b, float *c, int64_t stride, bool add) {       \
+    target static void name(int64_t depth, const void *left, const void *right, float *c, int64_t stride, bool add) {  \
+        const float *a = left, *b = right;                                                                             \
         name##_vector sum[rows][vectors];                                                                              \
         memset(sum, 0, sizeof sum);                                                                                    \
         for (int i = 0; i < (rows); i++)                                                                               \
@@ -61,28 +63,43 @@ DEFINE_TILE(tile_avx2, AS_TARGET_AVX2, 8, 6, 2)
 DEFINE_TILE(tile_avx512, AS_TARGET_AVX512, 16, 14, 2)
 
 typedef struct plan {
-    tile_fn run;
-    int rows, columns; /* of the register tile */
+    as_packed_kernel kernel;
     int grid_rows, grid_columns;
-    int64_t kc, nc;
-    size_t a_floats, b_floats; /* buffers of one member */
+    int64_t words;                       /* along k */
+    int64_t kc, nc;                      /* words; columns */
+    size_t a_floats, b_floats, c_floats; /* buffers of one member; c: 0 where C is f32 and summed in place */
 } plan;
 
 typedef struct packed_state {
     plan plan;
-    float *buffer; /* of each member: A, then B */
+    float *buffer; /* of each member: A, then B, then C */
 } packed_state;
 
 static int64_t at_most(int64_t value, int64_t limit) { return value < limit ? value : limit; }
 static int64_t blocks(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-static void pick_tile(plan *p) {
+static int64_t up_to(int64_t n, int64_t unit) { return blocks(n, unit) * unit; }
+
+static void pack_b_f32(void *out, const void *from, int64_t stride, int64_t elements, int64_t depth, int64_t n,
+                       int size);
+static void pack_a_f32(void *out, const void *from, int64_t stride, int64_t elements, int64_t depth, int64_t n,
+                       int size);
+
+static as_packed_kernel kernel_f32(void) {
+    as_packed_kernel k = {.pack_a = pack_a_f32,
+                          .pack_b = pack_b_f32,
+                          .element_bytes = 4,
+                          .per_word = 1,
+                          .depth_unit = 1,
+                          .l1_halves = 1,
+                          .most_depth = MAX_KC};
     switch (as_isa_best()) {
-    case AS_ISA_AVX512: p->run = tile_avx512, p->rows = 14, p->columns = 32; return;
-    case AS_ISA_AVX2: p->run = tile_avx2, p->rows = 6, p->columns = 16; return;
+    case AS_ISA_AVX512: k.tile = tile_avx512, k.rows = 14, k.columns = 32; return k;
+    case AS_ISA_AVX2: k.tile = tile_avx2, k.rows = 6, k.columns = 16; return k;
     case AS_ISA_BASE: break;
     }
-    p->run = tile_base, p->rows = 4, p->columns = 8;
+    k.tile = tile_base, k.rows = 4, k.columns = 8;
+    return k;
 }
 
 /* The grid of `members` with the least packing, (rows of a rectangle + its columns), for m x n. */
@@ -91,8 +108,8 @@ static void pick_grid(plan *p, int members, as_matmul_shape s) {
     for (int r = 1; r <= members; r++) {
         if (members % r)
             continue;
-        const double side = (double)blocks(blocks(s.m, p->rows), r) * p->rows +
-                            (double)blocks(blocks(s.n, p->columns), members / r) * p->columns;
+        const double side = (double)blocks(blocks(s.m, p->kernel.rows), r) * p->kernel.rows +
+                            (double)blocks(blocks(s.n, p->kernel.columns), members / r) * p->kernel.columns;
         if (r == 1 || side < least) {
             least = side;
             p->grid_rows = r;
@@ -101,33 +118,38 @@ static void pick_grid(plan *p, int members, as_matmul_shape s) {
     }
 }
 
-static plan plan_for(const as_levels *l, int members, as_matmul_shape s) {
-    plan p = {.grid_rows = 1, .grid_columns = 1};
-    pick_tile(&p);
+/* Of a row of sums: an odd number of lines, so that the rows of a tile do not all fall into one set of a cache. */
+static int64_t sums_stride(int64_t columns) { return (blocks(columns, 16) | 1) * 16; }
+
+static plan plan_for(const as_levels *l, const as_packed_kernel *k, int members, as_matmul_shape s) {
+    plan p = {.kernel = *k, .grid_rows = 1, .grid_columns = 1, .words = blocks(s.k, k->per_word)};
     pick_grid(&p, members, s);
-    const int64_t depth = at_most(l->l1_bytes / 2 / (4 * p.rows), MAX_KC);
-    const int64_t parts = depth > 0 ? blocks(s.k, depth) : s.k;
-    p.kc = parts > 0 ? blocks(s.k, parts) : 1; /* equal blocks, no thin last one */
-    const int64_t strips = l->l2_bytes / 2 / (4 * p.kc * p.columns);
-    p.nc = (strips > 1 ? strips : 1) * p.columns;
-    const int64_t tall = blocks(blocks(s.m, p.rows), p.grid_rows) * p.rows;
-    const int64_t wide = at_most(p.nc, blocks(blocks(s.n, p.columns), p.grid_columns) * p.columns);
-    p.a_floats = (size_t)(blocks(tall * p.kc, 16) * 16);
-    p.b_floats = (size_t)(blocks(wide * p.kc, 16) * 16) + 16 * MAX_COLUMNS; /* fetched ahead: beyond the last strip */
+    const int64_t depth = at_most(k->l1_halves * l->l1_bytes / 2 / (4 * k->rows), k->most_depth);
+    const int64_t parts = depth > 0 ? blocks(p.words, depth) : p.words;
+    p.kc = up_to(parts > 0 ? blocks(p.words, parts) : 1, k->depth_unit); /* equal blocks, no thin last one */
+    const int64_t strips = l->l2_bytes / 2 / (4 * p.kc * k->columns);
+    p.nc = (strips > 1 ? strips : 1) * k->columns;
+    const int64_t tall = blocks(blocks(s.m, k->rows), p.grid_rows) * k->rows;
+    const int64_t wide = blocks(blocks(s.n, k->columns), p.grid_columns) * k->columns;
+    p.a_floats = (size_t)up_to(tall * p.kc, 16);
+    /* fetched ahead: beyond the last strip */
+    p.b_floats = (size_t)up_to(at_most(p.nc, wide) * p.kc, 16) + 16 * AS_PACKED_MAX_COLUMNS;
+    p.c_floats = k->b_transposed ? (size_t)(tall * sums_stride(wide)) : 0;
     return p;
 }
 
 /* ---- packing ---- */
 
-/* Strips of `columns` columns one after another, each depth x columns; missing columns are zero. */
-static void pack_b(float *out, const float *b, int64_t stride, int64_t depth, int64_t n, int columns) {
-    for (int64_t j = 0; j < n; j += columns) {
-        const int64_t w = at_most(n - j, columns);
-        for (int64_t d = 0; d < depth; d++, out += columns) {
-            memcpy(out, b + d * stride + j, (size_t)w * sizeof *b);
-            if (w < columns)
-                memset(out + w, 0, (size_t)(columns - w) * sizeof *b);
-        }
+/* depth x columns; missing columns are zero. */
+static void pack_b_f32(void *out, const void *from, int64_t stride, int64_t elements, int64_t depth, int64_t n,
+                       int size) {
+    (void)elements; /* as many as words */
+    float *to = out;
+    const float *b = from;
+    for (int64_t d = 0; d < depth; d++, to += size) {
+        memcpy(to, b + d * stride, (size_t)n * sizeof *b);
+        if (n < size)
+            memset(to + n, 0, (size_t)(size - n) * sizeof *b);
     }
 }
 
@@ -147,15 +169,19 @@ static inline void transpose4(float *out, int64_t out_stride, const float *a, in
     *(quad *)(out + 3 * out_stride) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
 }
 
-/* One panel: depth x rows, missing rows zero. */
-static void pack_panel(float *out, const float *a, int64_t stride, int64_t depth, int64_t m, int rows) {
-    const int64_t quads = at_most(m, rows) / 4 * 4, quad_depth = depth / 4 * 4;
+/* depth x rows, missing rows zero. */
+static void pack_a_f32(void *out, const void *from, int64_t stride, int64_t elements, int64_t depth, int64_t n,
+                       int size) {
+    (void)elements;
+    float *to = out;
+    const float *a = from;
+    const int64_t quads = n / 4 * 4, quad_depth = depth / 4 * 4;
     for (int64_t i = 0; i < quads; i += 4)
         for (int64_t d = 0; d < quad_depth; d += 4)
-            transpose4(out + d * rows + i, rows, a + i * stride + d, stride);
+            transpose4(to + d * size + i, size, a + i * stride + d, stride);
     for (int64_t d = 0; d < depth; d++)
-        for (int64_t i = d < quad_depth ? quads : 0; i < rows; i++)
-            out[d * rows + i] = i < m ? a[i * stride + d] : 0.0f;
+        for (int64_t i = d < quad_depth ? quads : 0; i < size; i++)
+            to[d * size + i] = i < n ? a[i * stride + d] : 0.0f;
 }
 
 /* ---- one member ---- */
@@ -163,8 +189,8 @@ static void pack_panel(float *out, const float *a, int64_t stride, int64_t depth
 typedef struct packed_job {
     const packed_state *state;
     as_matmul_shape s;
-    const float *a, *b;
-    float *c;
+    const char *a, *b;
+    void *c;
 } packed_job;
 
 typedef struct rectangle {
@@ -172,26 +198,53 @@ typedef struct rectangle {
 } rectangle;
 
 static rectangle rectangle_of(const plan *p, as_matmul_shape s, int member) {
+    const as_packed_kernel *k = &p->kernel;
     const int r = member / p->grid_columns, c = member % p->grid_columns;
-    const int64_t panels = blocks(s.m, p->rows), strips = blocks(s.n, p->columns);
-    rectangle out = {.row = panels * r / p->grid_rows * p->rows, .column = strips * c / p->grid_columns * p->columns};
-    out.rows = at_most(panels * (r + 1) / p->grid_rows * p->rows, s.m) - out.row;
-    out.columns = at_most(strips * (c + 1) / p->grid_columns * p->columns, s.n) - out.column;
+    const int64_t panels = blocks(s.m, k->rows), strips = blocks(s.n, k->columns);
+    rectangle out = {.row = panels * r / p->grid_rows * k->rows, .column = strips * c / p->grid_columns * k->columns};
+    out.rows = at_most(panels * (r + 1) / p->grid_rows * k->rows, s.m) - out.row;
+    out.columns = at_most(strips * (c + 1) / p->grid_columns * k->columns, s.n) - out.column;
     return out;
 }
 
 /* One register tile; one that reaches over the edge of C goes through a whole tile on the stack. */
-static void one_tile(const plan *p, int64_t depth, const float *a, const float *b, float *c, int64_t stride,
+static void one_tile(const as_packed_kernel *k, int64_t depth, const float *a, const float *b, float *c, int64_t stride,
                      int64_t rows, int64_t columns, bool add) {
-    if (rows >= p->rows && columns >= p->columns) {
-        p->run(depth, a, b, c, stride, add);
+    if (rows >= k->rows && columns >= k->columns) {
+        k->tile(depth, a, b, c, stride, add);
         return;
     }
-    _Alignas(64) float tile[MAX_ROWS * MAX_COLUMNS];
-    p->run(depth, a, b, tile, p->columns, false);
-    for (int64_t i = 0; i < at_most(rows, p->rows); i++)
-        for (int64_t j = 0; j < at_most(columns, p->columns); j++)
-            c[i * stride + j] = add ? c[i * stride + j] + tile[i * p->columns + j] : tile[i * p->columns + j];
+    _Alignas(64) float tile[AS_PACKED_MAX_ROWS * AS_PACKED_MAX_COLUMNS];
+    k->tile(depth, a, b, tile, k->columns, false);
+    for (int64_t i = 0; i < at_most(rows, k->rows); i++)
+        for (int64_t j = 0; j < at_most(columns, k->columns); j++)
+            c[i * stride + j] = add ? c[i * stride + j] + tile[i * k->columns + j] : tile[i * k->columns + j];
+}
+
+/* `depth` words from word `at` on, of the rectangle's rows and columns. */
+static void one_depth(const packed_job *job, rectangle r, int64_t at, float *a, float *b, float *c, int64_t stride) {
+    const plan *p = &job->state->plan;
+    const as_packed_kernel *k = &p->kernel;
+    const as_matmul_shape s = job->s;
+    const int64_t depth = up_to(at_most(p->words - at, p->kc), k->depth_unit), first = at * k->per_word,
+                  elements = at_most(s.k - first, depth * k->per_word);
+    const int64_t b_row = k->b_transposed ? s.k : s.n;
+    for (int64_t i = 0; i < r.rows; i += k->rows)
+        k->pack_a(a + i * depth, job->a + ((r.row + i) * s.k + first) * k->element_bytes, s.k, elements, depth,
+                  at_most(r.rows - i, k->rows), k->rows);
+    for (int64_t n = 0; n < r.columns; n += p->nc) {
+        const int64_t width = at_most(r.columns - n, p->nc);
+        for (int64_t j = 0; j < width; j += k->columns) {
+            const int64_t column = r.column + n + j,
+                          from = k->b_transposed ? column * s.k + first : first * s.n + column;
+            k->pack_b(b + j * depth, job->b + from * k->element_bytes, b_row, elements, depth,
+                      at_most(width - j, k->columns), k->columns);
+        }
+        for (int64_t i = 0; i < r.rows; i += k->rows)
+            for (int64_t j = 0; j < width; j += k->columns)
+                one_tile(k, depth, a + i * depth, b + j * depth, c + i * stride + n + j, stride, r.rows - i, width - j,
+                         at > 0);
+    }
 }
 
 static void packed_member(int member, int size, void *context) {
@@ -202,21 +255,17 @@ static void packed_member(int member, int size, void *context) {
         return;
     const as_matmul_shape s = job->s;
     const rectangle r = rectangle_of(p, s, member);
-    float *a = job->state->buffer + (size_t)member * (p->a_floats + p->b_floats), *b = a + p->a_floats;
-    float *c = job->c + r.row * s.n + r.column;
-    for (int64_t k = 0; k < s.k; k += p->kc) {
-        const int64_t depth = at_most(s.k - k, p->kc);
-        for (int64_t i = 0; i < r.rows; i += p->rows)
-            pack_panel(a + i * depth, job->a + (r.row + i) * s.k + k, s.k, depth, r.rows - i, p->rows);
-        for (int64_t n = 0; n < r.columns; n += p->nc) {
-            const int64_t width = at_most(r.columns - n, p->nc);
-            pack_b(b, job->b + k * s.n + r.column + n, s.n, depth, width, p->columns);
-            for (int64_t i = 0; i < r.rows; i += p->rows)
-                for (int64_t j = 0; j < width; j += p->columns)
-                    one_tile(p, depth, a + i * depth, b + j * depth, c + i * s.n + n + j, s.n, r.rows - i, width - j,
-                             k > 0);
-        }
-    }
+    float *a = job->state->buffer + (size_t)member * (p->a_floats + p->b_floats + p->c_floats), *b = a + p->a_floats;
+    float *sums = p->c_floats ? b + p->b_floats : (float *)job->c + r.row * s.n + r.column;
+    const int64_t stride = p->c_floats ? sums_stride(r.columns) : s.n;
+    if (p->kernel.begin)
+        p->kernel.begin();
+    for (int64_t at = 0; at < p->words; at += p->kc)
+        one_depth(job, r, at, a, b, sums, stride);
+    if (p->kernel.end)
+        p->kernel.end();
+    for (int64_t i = 0; p->c_floats && i < r.rows; i++)
+        as_packed_round_bf16((uint16_t *)job->c + (r.row + i) * s.n + r.column, sums + i * stride, r.columns);
 }
 
 /* ---- hooks ---- */
@@ -224,12 +273,18 @@ static void packed_member(int member, int size, void *context) {
 as_status as_matmul_packed_prepare_cpu(const as_call *call, void **state, as_error *e) {
     as_levels levels;
     AS_TRY(as_levels_read(&levels, e));
+    as_packed_kernel kernel = kernel_f32();
+    const as_matmul_type *type = as_params_has(call->params, "type") ? as_matmul_type_of(call->params) : NULL;
+    if (type && type->element == AS_MM_BF16) { /* suite offload has no such axis: f32 */
+        const as_packed_kernel f32 = kernel;
+        AS_TRY(as_packed_bf16(as_params_text(call->params, "config"), &f32, &kernel, e));
+    }
     packed_state *t = calloc(1, sizeof *t);
     if (!t)
         return as_fail(e, AS_ENOMEM, "no memory for the state of matmul/packed");
     const int members = as_team_size(call->team);
-    t->plan = plan_for(&levels, members, as_matmul_shape_of(call->params));
-    const size_t bytes = (size_t)members * (t->plan.a_floats + t->plan.b_floats) * sizeof *t->buffer;
+    t->plan = plan_for(&levels, &kernel, members, as_matmul_shape_of(call->params));
+    const size_t bytes = (size_t)members * (t->plan.a_floats + t->plan.b_floats + t->plan.c_floats) * sizeof *t->buffer;
     t->buffer = aligned_alloc(64, bytes);
     if (!t->buffer) {
         free(t);

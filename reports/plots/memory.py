@@ -84,11 +84,7 @@ def draw_levels(result: Result, ceilings: list, t) -> Drawing | None:
 
 def _level_bar(case, t) -> Bar:
     is_memory = case.resource.startswith("memory")
-    name = (
-        f"{labels.level(case, t)} {t.or_raw('access', case.variant)}"
-        if is_memory
-        else labels.resource(case.resource, t)
-    )
+    name = labels.access(case, t) if is_memory else labels.resource(case.resource, t)
     if not case.done or case.rate is None:
         return Bar(name, None, t("status." + case.status) if not case.done else t("unknown"))
     text = quantity(case.rate.value, case.rate.unit, 3)

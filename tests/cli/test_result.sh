@@ -28,3 +28,13 @@ holds "$work/short.json" 'all(.cases[] | select(.status == "not_reached"); .metr
 # verify checks and measures nothing.
 expect 0 "$ASSAY" verify --suite matmul --device cpu --filter 'n:(1|17)/'
 grep -q 'matmul/naive' "$work/out" || fail "verify names no case"
+
+# Ceilings that are asked for by name stand where all ceilings stand, with a rate; what the machine lacks has none.
+expect 0 "$ASSAY" run --suite ceiling --device cpu --filter '^ceiling/(copy/level:l1|atomic|tensor/type:s8)/dev:cpu$' \
+    --quiet --telemetry off --budget 20s --out "$work/ceilings.json"
+strict "$work/ceilings.json"
+holds "$work/ceilings.json" '(.cases == []) and (.ceilings | length) == 3'
+holds "$work/ceilings.json" 'all(.ceilings[]; (.status == "done" and .rate.value > 0) or
+    (.variant == "tensor" and .status == "skipped" and .rate.value == null and (.reason | length > 0)))'
+expect 0 "$ASSAY" run --suite ceiling --device cpu --filter '/read/level:l1/' --benchmark_list_tests
+grep -qx 'ceiling/read/level:l1/dev:cpu' "$work/out" || fail "the plan's ids lack the ceilings that are asked for"

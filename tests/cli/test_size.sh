@@ -27,8 +27,8 @@ holds "$work/size.json" '.rows[0] | .itl.floor_ns > 3e6 and .itl.floor_ns < 3.6e
 expect 0 "$ASSAY" run "${small[@]}" --rounds 3 --out "$work/new.json"
 holds "$work/new.json" '.plan.catalogue.models == $list[0].models' --slurpfile list "$work/list.json"
 expect 2 "$ASSAY" size --model llama-8b --context 512 "$work/new.json"
-said 'holds no measured ceiling of cpu; measure them: assay run --device cpu --suite matmul,memcpy'
-expect 0 "$ASSAY" run --device cpu --suite matmul,memcpy --budget 10m --dry-run
+said 'holds no measured ceiling of cpu; measure them: assay run --device cpu --suite ceiling'
+expect 0 "$ASSAY" run --device cpu --suite ceiling --budget 10m --dry-run
 for ceiling in read/level:dram/threads:all fma/type:f32/threads:all; do # what a prediction for the host divides by
     grep -qF "ceiling/$ceiling/dev:cpu" "$work/out" || fail "the run that size asks for does not measure $ceiling"
 done

@@ -193,13 +193,17 @@ static void test_launch_extra_series(void **state) {
 
 static void test_ceilings(void **state) {
     (void)state;
-    check_all(&as_ceiling_suite, "read", (const char *const[]){"level=l2", "level=hbm", NULL});
-    check_all(&as_ceiling_suite, "copy", (const char *const[]){"level=hbm", NULL});
+    check_all(&as_ceiling_suite, "read",
+              (const char *const[]){"level=shared", "level=l1", "level=l2", "level=hbm", NULL});
+    static const char *const stores[] = {"write", "copy", "triad"};
+    for (int i = 0; i < 3; i++)
+        check_all(&as_ceiling_suite, stores[i], (const char *const[]){"level=shared", "level=l2", "level=hbm", NULL});
+    check_all(&as_ceiling_suite, "atomic", (const char *const[]){"level=shared", "level=l2", NULL});
     check_all(&as_ceiling_suite, "fma", (const char *const[]){"type=f32", "type=f64", NULL});
     if (capability() >= 80)
         check_all(&as_ceiling_suite, "tensor",
                   (const char *const[]){"type=tf32", "type=bf16", "type=f16", "type=e4m3", "type=s8", NULL});
-    check_all(&as_ceiling_suite, "link", (const char *const[]){"dir=h2d", "dir=d2h", NULL});
+    check_all(&as_ceiling_suite, "link", (const char *const[]){"dir=h2d", "dir=d2h", "dir=both", NULL});
     check_all(&as_ceiling_suite, "launch", (const char *const[]){"", NULL});
 }
 
@@ -239,6 +243,15 @@ static void test_ceiling_rates(void **state) {
     const double f32 = rate_of("fma", "type=f32"), f64 = rate_of("fma", "type=f64");
     const double h2d = rate_of("link", "dir=h2d"), d2h = rate_of("link", "dir=d2h");
     assert_true(l2 > hbm); /* else it reads memory */
+    assert_true(rate_of("read", "level=l1") > l2 && rate_of("read", "level=shared") > l2);
+    static const char *const stores[] = {"write", "copy", "triad"};
+    for (int i = 0; i < 3;
+         i++) { /* and no store is lost in a register: reading is the fastest of all in shared memory */
+        assert_true(rate_of(stores[i], "level=l2") > 0.7 * hbm);
+        assert_true(rate_of(stores[i], "level=shared") < 1.1 * rate_of("read", "level=shared"));
+    }
+    assert_true(rate_of("link", "dir=both") > 1.2 * (h2d < d2h ? h2d : d2h)); /* else they take turns */
+    assert_true(rate_of("atomic", "level=l2") < l2 && rate_of("atomic", "level=shared") > 100);
     assert_true(copy > 0.7 * hbm && copy < 1.1 * hbm);
     assert_true(f32 > 1000 && f32 < 1e6 && f64 <= 1.05 * f32);
     assert_true(h2d < hbm && d2h < hbm);

@@ -7,7 +7,7 @@ import math
 import matplotlib.text
 import pytest
 
-from reports import crossover, i18n, ladder, parts, plots, series, style, summary
+from reports import crossover, i18n, labels, ladder, parts, plots, series, style, summary
 from reports.load import Metric, from_document, load
 
 import synthetic_suites as model
@@ -87,6 +87,18 @@ def test_missing_ceiling_keeps_its_row(suites):
     lost = [bar for bar in shown if bar.value is None]
     assert len(lost) == 2
     assert all(bar.text == "not reached" for bar in lost)
+
+
+def test_kinds_of_stores_have_rows_of_their_own():
+    document = model.suites_document()
+    copy = next(c for c in document["ceilings"] if c["variant"] == "copy" and c["device"]["name"] == "cpu")
+    names = set()
+    for stores in ("usual", "nt", "temporal"):
+        copy["parameters"]["stores"] = stores
+        case = next(c for c in from_document("suites.json", document).ceilings if c.id == copy["id"])
+        names.add(labels.ceiling_label(case, EN).partition(",")[0])
+    level = next(n for n in names if "(" not in n)
+    assert names == {level, f"{level} (non-temporal stores)", f"{level} (temporal stores)"}
 
 
 def test_roofs_need_no_finished_ceiling():

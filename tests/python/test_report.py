@@ -248,6 +248,7 @@ def test_every_text_is_used():
         "metric_word.",
         "plot.",
         "status.",
+        "stores.",
         "validity.",
     )
     by_end = ("warn.", "remedy.", "section.", "part.", "what.", "rate.", "transfers.", "variance.", "waterfall.")

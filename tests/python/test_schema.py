@@ -181,6 +181,25 @@ def test_recomputation_refuses(check, document, mutate, word):
     assert any(word in fault for fault in faults), faults
 
 
+def _served_by(document, resource, limit):
+    """Faults of the limit where a ceiling of `resource` stands for a bound on `limit`."""
+    case = next(c for c in document["cases"] if c["ceiling"]["limit"] == "flops.f32")
+    ceiling = next(c for c in document["ceilings"] if c["id"] == case["ceiling"]["ceiling_id"])
+    ceiling["rate"]["resource"] = resource
+    for owner, name in ((case, limit), (ceiling, resource)):
+        for bound in owner["work"].get("bounds", ()):
+            bound["resource"] = name if bound["resource"] == "flops.f32" else bound["resource"]
+    case["ceiling"]["limit"] = limit
+    return case["id"]
+
+
+@pytest.mark.parametrize(("limit", "right"), [("flops.bf16", True), ("flops.f64", False)])
+def test_f32_may_stand_for_bf16(check, document, limit, right):
+    name = _served_by(document, "flops.f32", limit)
+    faults = [f for f in validate.document_faults(document, check) if f.startswith(name) and "ceiling.limit" in f]
+    assert (not faults) == right, faults
+
+
 def _with_levels(case):
     """What the harness writes of the levels of variance; older results have none."""
     series = next(s for s in case["series"] if s["primary"])

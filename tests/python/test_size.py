@@ -292,7 +292,7 @@ def test_a_missing_ceiling_makes_unknown_and_says_what_to_run(command, gpu, save
     code, out, _ = command(*words)
     assert code == 0 and out.count("unknown") >= 3
     assert "TTFT, ITL unknown: without ceiling/read/level:hbm/dev:cuda0: not reached" in out
-    assert "assay run --device cuda0 --suite launch,matmul,memcpy --budget 10m --out FILE" in out
+    assert "assay run --device cuda0 --suite ceiling --budget 10m --out FILE" in out
     assert command(*words, "--strict")[0] == 4
     row = json.loads(command(*words, "--format", "json")[1])["rows"][0]
     assert row["itl"]["value"] is None and row["itl"]["reason"] and row["throughput"]["value"] is None
@@ -304,16 +304,13 @@ def test_memory_limits_without_the_matrix_rate_only_where_f32_would_do(size, gpu
     row = size("--model", "llama-8b", "--context", 512, document=without)
     assert row["itl"]["limited_by"] == "memory hbm"
     assert row["ttft"]["value"] is None and "tensor/type:bf16" in row["ttft"]["reason"]
-    assert "--suite launch,matmul,memcpy" in row["to_measure"]
+    assert "--suite ceiling" in row["to_measure"]
     assert size("--model", "llama-8b", "--context", 512, "--batch", 64, document=without)["itl"]["value"] is None
 
 
-def test_f16_stands_in_the_standard_plan(size):
+def test_one_suite_measures_every_type(size):
     row = size("--model", "llama-1b", "--context", 64, "--type", "f16")
-    assert (
-        row["to_measure"]
-        == "assay run --device cuda0 --suite launch,matmul,memcpy --profile standard --budget 10m --out FILE"
-    )
+    assert row["to_measure"] == "assay run --device cuda0 --suite ceiling --budget 10m --out FILE"
 
 
 def test_launches_need_their_ceiling_unless_there_are_none(size, gpu):

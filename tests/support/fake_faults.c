@@ -228,14 +228,14 @@ static as_status ceiling_describe(const as_params *p, const as_variant *v, const
     return AS_OK;
 }
 
-static const as_point no_points[1];
+static const as_point ceiling_points[] = {{AS_QUICK, "cpu", "stream", "level=memory,cache", 0}, {.variants = NULL}};
 
 const as_suite fake_ceilings = {.name = "ceiling",
                                 .summary = "limits",
                                 .axes = ceiling_axes,
                                 .n_axes = 1,
                                 .variants = ceiling_variants,
-                                .points = no_points,
+                                .points = ceiling_points,
                                 .describe = ceiling_describe};
 
 /* "memory": a unit that this machine lacks, then the stream of the level; "flops.f32": fma. */
