@@ -84,6 +84,11 @@ as_status as_journal_create(as_journal *j, const char *result_path, const json_t
                                 strerror(errno));
         result_path = resolved;
     }
+    const size_t length = strlen(result_path);
+    if (length > 3 && strcmp(result_path + length - 3, ".gz") == 0)
+        return as_fail(e, AS_EUSAGE,
+                       "--out %s: a result is written as plain JSON; take a name without .gz, then gzip it",
+                       result_path);
     AS_TRY(set_paths(j, result_path, e));
     if (stat(result_path, &st) == 0 && !S_ISREG(st.st_mode))
         return as_fail(e, AS_EENV, "--out %s: not a regular file; give a file's name", result_path);

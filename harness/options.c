@@ -101,10 +101,12 @@ void as_options_help(FILE *to) {
         fprintf(to, "  %-30s %s\n", left, rows[i].help);
     }
     fprintf(to, "  %-30s %s\n", "--help, --version", "this text; the version and what it was built from");
-    fprintf(to, "\nexit codes\n"
-                "  0 all is well    1 a verification failed, a case was lost    2 usage or malformed input\n"
-                "  3 the environment cannot do it    4 inconclusive (--strict)    77 device absent (--if-present)\n"
-                "  Interrupted (SIGINT, SIGTERM): the partial result is written, then the signal is raised again.\n");
+    fprintf(
+        to,
+        "\nexit codes\n"
+        "  0 all is well    1 a verification failed, a case was lost    2 usage or malformed input\n"
+        "  3 the environment cannot do it    4 inconclusive (--strict)    77 device absent (--if-present)\n"
+        "  Interrupted (SIGINT, SIGTERM, SIGHUP): the partial result is written, then the signal is raised again.\n");
 }
 
 /* ---- parsing ---- */

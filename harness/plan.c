@@ -65,6 +65,15 @@ void as_plan_free(as_plan *plan) {
     memset(plan, 0, sizeof *plan);
 }
 
+int as_plan_widest_id(const as_plan *plan) {
+    int w = 4; /* the heading, "case" */
+    for (int i = 0; i < plan->count; i++) {
+        const int n = (int)strlen(plan->cases[i].id);
+        w = n > w ? n : w;
+    }
+    return w;
+}
+
 void as_plan_print(const as_plan *plan, FILE *to) {
     const as_placement *p = &plan->placement;
     fprintf(to, "profile %s, budget %.0f s, seed %llu, %d launch%s, intervals of %.0f%%\n",
@@ -74,14 +83,15 @@ void as_plan_print(const as_plan *plan, FILE *to) {
     fprintf(to, "CPUs");
     for (int i = 0; i < p->cpus; i++)
         fprintf(to, "%s%d", i ? "," : " ", p->cpu[i]);
-    fprintf(to, " (%d cores), NUMA node %d\n", p->cores, p->numa_node);
+    fprintf(to, " (%d core%s), NUMA node %d\n", p->cores, p->cores == 1 ? "" : "s", p->numa_node);
     for (int i = 0; i < p->warnings; i++)
         fprintf(to, "warning: %s\n", p->warning[i]);
-    fprintf(to, "\n  %-60s %5s %9s %9s\n", "case", "group", "memory", "estimate");
+    const int width = as_plan_widest_id(plan);
+    fprintf(to, "\n  %-*s %5s %11s %9s\n", width, "case", "group", "memory", "estimate");
     for (int i = 0; i < plan->count; i++) {
         const as_case *c = &plan->cases[i];
-        fprintf(to, "  %-60s %5d %6.1f MB %7.2f s%s%s\n", c->id, c->group, (double)c->bytes * 1e-6, c->cost_ns * 1e-9,
-                c->drop_reason ? "  not reached: " : "", c->drop_reason ? c->drop_reason : "");
+        fprintf(to, "  %-*s %5d %8.1f MB %7.2f s%s%s\n", width, c->id, c->group, (double)c->bytes * 1e-6,
+                c->cost_ns * 1e-9, c->drop_reason ? "  not reached: " : "", c->drop_reason ? c->drop_reason : "");
     }
     as_plan_print_allocation(plan, to);
 }

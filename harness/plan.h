@@ -80,6 +80,7 @@ as_status as_plan_build(as_plan *plan, const as_registry *registry, const as_opt
 void as_plan_free(as_plan *plan);
 /* The plan for people: placement, groups, cases, estimated cost against the budget. */
 void as_plan_print(const as_plan *plan, FILE *to);
+int as_plan_widest_id(const as_plan *plan); /* columns that the ids of a table take, at least those of its heading */
 /* What `list --json` prints; also plan.catalogue of a result. New object. */
 struct json_t *as_plan_catalogue(const as_registry *registry);
 

@@ -36,8 +36,9 @@ static void say_largest(as_case *c, double room) {
     char fits[160] = "";
     if (c->suite->largest)
         c->suite->largest(&c->params, c->variant, c->device, room / c->copies, fits);
-    snprintf(c->drop_text, sizeof c->drop_text, "needs %.1f GB, more than 60%% of the free memory%s%s",
-             (double)c->bytes * 1e-9, *fits ? ": " : "", fits);
+    const bool large = c->bytes >= 1000000000;
+    snprintf(c->drop_text, sizeof c->drop_text, "needs %.1f %s, more than 60%% of the free memory%s%s",
+             (double)c->bytes * (large ? 1e-9 : 1e-6), large ? "GB" : "MB", *fits ? ": " : "", fits);
     c->drop_reason = c->drop_text;
 }
 

@@ -1,5 +1,6 @@
 #include "plan_cases.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <regex.h>
 #include <stdlib.h>
@@ -21,10 +22,13 @@ typedef struct selection {
 static as_status read_cases(const char *path, char **text, as_error *e) {
     FILE *f = fopen(path, "r");
     if (!f)
-        return as_fail(e, AS_EUSAGE, "--cases %s: cannot be read", path);
+        return as_fail_code(e, AS_EUSAGE, errno, "--cases %s: cannot be read: %s", path, strerror(errno));
     size_t capacity = 0;
     ssize_t n = getdelim(text, &capacity, '\0', f);
+    const int fault = ferror(f) ? errno : 0; /* a folder opens, and only its reading fails */
     fclose(f);
+    if (fault)
+        return as_fail_code(e, AS_EUSAGE, fault, "--cases %s: cannot be read: %s", path, strerror(fault));
     return n > 0 ? AS_OK : as_fail(e, AS_EUSAGE, "--cases %s: the file is empty; list one id a line", path);
 }
 
@@ -403,7 +407,7 @@ as_status as_plan_add_cases(as_plan *plan, as_error *e) {
                 s = add_suite(plan, &select, *it, e);
     const int cases = plan->count;
     s = s != AS_OK ? s : add_asked_ceilings(plan, &select, e);
-    if (s == AS_OK && plan->count > 0 && !o->filter)
+    if (s == AS_OK && !o->filter)
         s = check_listed(plan, select.listed, e);
     select_free(&select);
     AS_TRY(s);

@@ -1,5 +1,6 @@
 /* Device discovery. The parent runs this same binary as `assay __probe` and reads one JSON document from its
  * standard output: a driver that crashes or hangs on initialisation takes the probe with it, not the run. */
+#include "address_space.h"
 #include "plan.h"
 #include "process.h"
 #include "telemetry.h"
@@ -95,7 +96,9 @@ as_status as_probe(as_machine *out, const as_registry *registry, as_error *e) {
         *d = (as_device){.driver = driver, .index = (int)json_integer_value(json_object_get(row, "index"))};
         snprintf(d->name, sizeof d->name, "%s", json_string_value(json_object_get(row, "name")));
         d->last_level_cache_bytes = (size_t)json_integer_value(json_object_get(row, "cache"));
-        out->free_bytes[out->devices] = (size_t)json_integer_value(json_object_get(row, "free"));
+        size_t free_bytes = (size_t)json_integer_value(json_object_get(row, "free"));
+        const size_t room = driver == &as_cpu_driver ? as_address_space_room_bytes() : SIZE_MAX;
+        out->free_bytes[out->devices] = free_bytes < room ? free_bytes : room;
         out->no_energy[out->devices] = json_incref(json_object_get(row, "no_energy"));
         out->description[out->devices++] = json_incref(json_object_get(row, "description"));
     }

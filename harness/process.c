@@ -28,7 +28,8 @@ static void become(int fd, int as, const char *argument, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* the parent died before the line above */
         _exit(3);
-    signal(SIGINT, SIG_IGN); /* the terminal's Ctrl-C reaches the whole group; the supervisor decides */
+    signal(SIGINT, SIG_IGN); /* the terminal's Ctrl-C and its end reach the whole group; the supervisor decides */
+    signal(SIGHUP, SIG_IGN);
     if (fd == as)
         fcntl(fd, F_SETFD, 0);
     else if (dup2(fd, as) < 0)

@@ -298,10 +298,22 @@ static as_status run_launches(as_supervisor *s, int *member, as_error *e) {
 
 static void on_signal(int number) { as_interrupted = number; }
 
+/* A terminal or a connection that closes sends SIGHUP; under nohup it stays ignored. */
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { SIGNALS = sizeof signals / sizeof *signals };
+
+static void take_signals(struct sigaction old[]) {
+    const struct sigaction act = {.sa_handler = on_signal};
+    for (int i = 0; i < SIGNALS; i++) {
+        sigaction(signals[i], &act, &old[i]);
+        if (signals[i] == SIGHUP && old[i].sa_handler == SIG_IGN)
+            sigaction(SIGHUP, &old[i], NULL);
+    }
+}
+
 as_status as_supervise(as_supervisor *s, as_error *e) {
-    struct sigaction act = {.sa_handler = on_signal}, old_int, old_term;
-    sigaction(SIGINT, &act, &old_int);
-    sigaction(SIGTERM, &act, &old_term);
+    struct sigaction old[SIGNALS];
+    take_signals(old);
     int *member = malloc(sizeof *member * 2 * (size_t)(s->plan->count + 1));
     s->share = calloc((size_t)s->plan->count + 1, sizeof *s->share);
     s->deadline_ns = as_now_ns() + s->plan->budget_ns - s->journal->spent_ns; /* a resumed run has what was left */
@@ -311,8 +323,8 @@ as_status as_supervise(as_supervisor *s, as_error *e) {
     free(member);
     free(s->share);
     s->share = NULL;
-    sigaction(SIGINT, &old_int, NULL);
-    sigaction(SIGTERM, &old_term, NULL);
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], &old[i], NULL);
     for (int i = 0; i < s->plan->count; i++)
         if (status == AS_EINTR && pending(s, i)) { /* in the partial result only: the journal has no such record */
             as_outcome *o = &s->state->outcome[i];

@@ -36,15 +36,6 @@ as_summary as_summarise(const as_run_state *s) {
     return sum;
 }
 
-static int widest_id(const as_run_state *s) {
-    int w = 4;
-    for (int i = 0; i < s->plan->count; i++) {
-        const int n = (int)strlen(s->plan->cases[i].id);
-        w = n > w ? n : w;
-    }
-    return w;
-}
-
 static void print_case(const as_run_state *s, int i, int width) {
     const as_outcome *o = &s->outcome[i];
     const as_case *k = &s->plan->cases[i];
@@ -53,7 +44,7 @@ static void print_case(const as_run_state *s, int i, int width) {
         return;
     }
     const as_figures f = as_case_figures(s, i);
-    char time[32], rate[32] = "", share[16] = "-", spread[16] = "-";
+    char time[32], rate[32] = "-", share[16] = "-", spread[16] = "-";
     as_format_time(time, f.time.value);
     const double best = k->ceiling ? f.time.value / f.fastest_ns : 1; /* a ceiling's rate is its fastest round's */
     if (isfinite(f.flop_rate))
@@ -92,29 +83,29 @@ static void print_notes(const as_run_state *s, const as_summary *sum) {
     if (s->clock_cost_ns > 0)
         printf("one reading of the host clock costs %.0f ns; samples of single operations hold it\n", s->clock_cost_ns);
     if (sum->one_launch)
-        printf("%d intervals speak of one process: how fresh processes differ is not in them; --launches 6 adds it\n",
-               sum->one_launch);
+        printf("%d interval%s of one process: how fresh processes differ is not in %s; --launches 6 adds it\n",
+               sum->one_launch, sum->one_launch == 1 ? " speaks" : "s speak", sum->one_launch == 1 ? "it" : "them");
     if (sum->launches_differ)
-        printf("%d open cases differ most between launches: more --launches narrow them, more time alone does not\n",
-               sum->launches_differ);
+        printf("%d open case%s most between launches: more --launches narrow the intervals, more time alone does not\n",
+               sum->launches_differ, sum->launches_differ == 1 ? " differs" : "s differ");
 }
 
 static void print_warnings(const as_summary *sum) {
     if (sum->ceilings_out)
         fprintf(stderr,
-                "warning: %d ceilings were not measured, and the cases that need them have no percentage; give more "
-                "time with --budget (ceilings take at most 15%%), or look at their reasons above\n",
-                sum->ceilings_out);
+                "warning: %d ceiling%s not measured, and the cases that need %s have no percentage; give more "
+                "time with --budget (ceilings take at most 15%%), or look at the reasons above\n",
+                sum->ceilings_out, sum->ceilings_out == 1 ? " was" : "s were", sum->ceilings_out == 1 ? "it" : "them");
     if (sum->beside_suspect)
         fprintf(stderr,
-                "warning: %d percentages stand beside a suspect ceiling (marked ?); measure it alone, or on a quieter "
+                "warning: %d percentage%s beside a suspect ceiling (marked ?); measure it alone, or on a quieter "
                 "machine\n",
-                sum->beside_suspect);
+                sum->beside_suspect, sum->beside_suspect == 1 ? " stands" : "s stand");
     if (sum->suspect)
         fprintf(stderr,
-                "warning: %d cases are suspect (%d have not converged); give more time with --budget, or look at their "
+                "warning: %d case%s suspect (not converged: %d); give more time with --budget, or look at the "
                 "reasons above; `assay doctor` tells what disturbs this machine\n",
-                sum->suspect, sum->unconverged);
+                sum->suspect, sum->suspect == 1 ? " is" : "s are", sum->unconverged);
 }
 
 static double number(const json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
@@ -157,7 +148,7 @@ static void print_only_breakdown(const as_run_state *s) {
 }
 
 void as_print_table(const as_run_state *s, bool verify_only) {
-    const int width = widest_id(s);
+    const int width = as_plan_widest_id(s->plan);
     if (!verify_only)
         printf("\n%-*s %10s %8s %16s %6s\n", width, "case", "time", "95%", "rate", "limit");
     for (int i = 0; i < s->plan->count; i++) {

@@ -51,7 +51,7 @@ def rate(case: Case) -> Metric | None:
 
 def workload(case: Case) -> tuple:
     """What is done, without rung and threads: the same on two machines is the same work."""
-    return tuple((k, v) for k, v in case.parameters.items() if k not in HOW)
+    return tuple(sorted((k, str(v)) for k, v in case.chosen.items() if k not in HOW))
 
 
 def shown(case_parameters: dict, fallback: dict) -> list:

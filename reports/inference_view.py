@@ -59,8 +59,7 @@ def _machine(result: Result, index: int, count: int, priced: bool, price, t) -> 
 
 def _title(case: Case, result: Result, t) -> str:
     fallback = labels.defaults(result, case.suite)
-    named = dict(inference.workload(case))
-    return ", ".join(labels.parameter(k, named[k], t) for k in inference.shown(named, fallback))
+    return ", ".join(labels.parameter(k, case.parameters[k], t) for k in inference.shown(case.parameters, fallback))
 
 
 def _row(result: Result, index: int, count: int, what: tuple, kind: str, price, t) -> dict:

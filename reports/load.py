@@ -61,15 +61,21 @@ class Case:
     extras: dict = field(default_factory=dict)  # further series: name to (unit, median)
     parts: list = field(default_factory=list)
     breakdown: Breakdown | None = None
+    defaults: dict = field(default_factory=dict)  # of the suite's axes, as text, by the result's own catalogue
 
     @property
     def done(self) -> bool:
         return self.status == "done" and "time" in self.metrics
 
     @property
+    def chosen(self) -> dict:
+        """Parameters off their default: an axis that a later version adds changes none of the older cases."""
+        return {k: v for k, v in self.parameters.items() if str(v) != self.defaults.get(k)}
+
+    @property
     def key(self) -> tuple:
         """What makes a case the same case on another machine: fields, never the id's text."""
-        return (self.suite, self.variant, self.kind, tuple(sorted((k, str(v)) for k, v in self.parameters.items())))
+        return (self.suite, self.variant, self.kind, tuple(sorted((k, str(v)) for k, v in self.chosen.items())))
 
 
 @dataclass(frozen=True)
@@ -171,8 +177,11 @@ def from_document(path, raw) -> Result:
     if raw["schema"] != SCHEMA:
         raise InputProblem(f"{path}: schema is {raw['schema']!r}, this version reads {SCHEMA}: use the matching assay")
     context, plan = _context(reader, raw), _plan(reader, raw)
-    cases = _cases(reader, raw, "cases")
-    ceilings = _cases(reader, raw, "ceilings")
+    defaults = {
+        s["name"]: {a["name"]: str(a.get("default", "")) for a in s["axes"]} for s in plan["catalogue"]["suites"]
+    }
+    cases = _cases(reader, raw, "cases", defaults)
+    ceilings = _cases(reader, raw, "ceilings", defaults)
     return Result(path, context, plan, cases, ceilings, curves(reader, raw))
 
 
@@ -249,10 +258,10 @@ def _plan(reader: _Reader, raw: dict) -> dict:
     return plan
 
 
-def _cases(reader: _Reader, raw: dict, key: str) -> list:
+def _cases(reader: _Reader, raw: dict, key: str, defaults: dict) -> list:
     out, seen = [], set()
     for index, record in enumerate(reader.take(raw, key, list, "result")):
-        case = _case(reader, record, f"{key}[{index}]", key == "ceilings")
+        case = _case(reader, record, f"{key}[{index}]", key == "ceilings", defaults)
         if case.id in seen:
             reader.fail(f"{key}[{index}]: the id {case.id!r} stands twice")
         seen.add(case.id)
@@ -260,7 +269,7 @@ def _cases(reader: _Reader, raw: dict, key: str) -> list:
     return out
 
 
-def _case(reader: _Reader, record: dict, where: str, ceiling: bool) -> Case:
+def _case(reader: _Reader, record: dict, where: str, ceiling: bool, defaults: dict) -> Case:
     take = reader.take
     device = take(record, "device", dict, where)
     work = take(record, "work", dict, where)
@@ -319,4 +328,5 @@ def _case(reader: _Reader, record: dict, where: str, ceiling: bool) -> Case:
         extras=extras,
         parts=parts(reader, record, where),
         breakdown=breakdown(reader, record, where),
+        defaults=defaults.get(record["suite"], {}),
     )

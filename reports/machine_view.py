@@ -128,13 +128,6 @@ def provenance(result: Result, t) -> list:
 
 
 def command(result: Result) -> str:
-    """The command that makes this run again on this machine."""
-    plan = result.plan
-    words = ["assay", "run", "--seed", result.context["seed"], "--profile", plan["profile"]]
-    if plan["launches"] != 1:
-        words += ["--launches", str(plan["launches"])]
-    for suite in plan["suites"]:
-        words += ["--suite", str(suite)]
-    if plan["filter"]:
-        words += ["--filter", plan["filter"]]
-    return shlex.join(words)
+    """The command that measures this result again."""
+    own = ["--allow-exec"] if any(c.suite == "exec" for c in result.cases) else []
+    return shlex.join(["assay", "reproduce", *own, result.path.name])

@@ -46,7 +46,7 @@ def read(path) -> list:
         raise InputProblem(f"{path}: unknown key {unknown[0]!r}; {REMEDY}")
     entries = document.get("machine", [])
     if not isinstance(entries, list) or not entries:
-        raise InputProblem(f"{path}: no [[machine]] entry; {REMEDY}")
+        raise InputProblem(f"{path}: no [[machine]] entry; copy docs/prices.toml and fill in what you pay")
     return [_entry(path, index + 1, entry) for index, entry in enumerate(entries)]
 
 

@@ -146,10 +146,11 @@ static void case_files(void **unused) {
     (void)unused;
     listed("vector/good/dev:cpu\ncopy/good/dev:cpu\n", 2, NULL);
     listed("vector/good/dev:cpu\r\n\r\ncopy/good/dev:cpu", 2, NULL); /* from another system, no last line end */
-    listed("vector/good/dev:cp\n", 0, "no case matches");            /* a prefix is no match */
+    listed("vector/good/dev:cp\n", 0, "'vector/good/dev:cp' is no case of this plan"); /* a prefix is no match */
     listed("vector/good/dev:cpu\nvector/god/dev:cpu\n", 0, "'vector/god/dev:cpu' is no case of this plan");
     listed("", 0, "the file is empty");
-    refused(&fake_registry, "--cases /nonexistent/ids", AS_EUSAGE, "--cases /nonexistent/ids: cannot be read");
+    refused(&fake_registry, "--cases /nonexistent/ids", AS_EUSAGE, "--cases /nonexistent/ids: cannot be read: No such");
+    refused(&fake_registry, "--cases /", AS_EUSAGE, "--cases /: cannot be read: Is a directory");
 }
 
 /* ---- devices ---- */

@@ -132,7 +132,13 @@ def _figure(panels: list, width: str, t):
 
 
 def _draw(ax, name: str, closes, drawn: list, width: str, t) -> None:
-    start, ends = 0.0, [closes.series_ns]
+    start = 0.0
+    ends = [0.0, closes.series_ns]
+    for item in drawn:
+        ends += [start + item.ns, start + item.ns * (item.floor_share or 0)]
+        start += item.ns
+    reach = (min(ends), max(ends) * 1.01)
+    start = 0.0
     room = SIZES[width] - max(text_inches(r.label, 9.5) for r in drawn) - 0.4
     for row, item in enumerate(drawn):
         end = start + item.ns
@@ -150,11 +156,11 @@ def _draw(ax, name: str, closes, drawn: list, width: str, t) -> None:
         )
         if item.floor_share is not None:
             ax.barh(row, item.ns * item.floor_share, left=start, height=0.2, color=INK[0], zorder=3)
-        _label(ax, item, row, (start, end), closes.instrumented_ns, room, t)
+        span = (start, end, start + item.ns * (item.floor_share or 0))
+        _label(ax, item, row, span, closes.instrumented_ns, reach, room, t)
         start = end
-        ends.append(end)
     ax.axvline(closes.series_ns, color=CEILING[0], linewidth=1.2, linestyle=(0, (5, 2)), zorder=1.5)
-    ax.set_xlim(min(0.0, *ends), max(ends) * 1.01)
+    ax.set_xlim(*reach)
     ax.set_ylim(len(drawn) - 0.4, -0.6)
     ax.set_yticks(range(len(drawn)), [drawable(r.label) for r in drawn])
     ax.tick_params(axis="y", length=0)
@@ -165,14 +171,15 @@ def _draw(ax, name: str, closes, drawn: list, width: str, t) -> None:
     ax.set_title("\n".join(title), fontsize=TITLE)
 
 
-def _label(ax, item: Row, row: int, span: tuple, whole: float, room: float, t) -> None:
-    """On the side of the bar with more room, in as many words as fit there."""
+def _label(ax, item: Row, row: int, span: tuple, whole: float, reach: tuple, room: float, t) -> None:
+    """On the side of the bar, and of its floor, with more room, in as many words as fit there."""
     words = [quantity(item.ns, "ns", 3), percent(item.ns / whole)]
     if item.floor_share is not None:
         words.append(t("waterfall.of_floor", percent=percent(item.floor_share)))
     low, high = min(span), max(span)
-    right = whole - high >= low
-    free = room * (max(whole - high, 0) if right else low) / whole - 0.15
+    before, behind = low - reach[0], reach[1] - high
+    right = behind >= before
+    free = room * max(before, behind) / (reach[1] - reach[0]) - 0.15
     while len(words) > 1 and text_inches(" · ".join(words), SMALL) > free:
         words.pop()
     ax.annotate(

@@ -87,13 +87,20 @@ spoilt empty 'journal'
 expect 2 "$ASSAY" run "${plan[@]}" --out "$work/copy.json"
 said '--resume'
 
-# SIGINT: what was measured so far is written whole, and the signal is told to the caller (130).
+# SIGINT, or to all of the session SIGHUP, as where a connection closes: what was measured so far is written whole, and
+# the signal is told to the caller (130, 129).
+interrupted() { # interrupted NAME SIGNAL TARGET
+    wait_rounds "$work/$1.json.journal" 8
+    kill "-$2" -- "$3"
+    rc=0
+    wait "$pid" 2>/dev/null || rc=$?
+    [ "$rc" -eq $((128 + $(kill -l "$2"))) ] || fail "exit $rc after SIG$2"
+    no_worker
+    strict "$work/$1.json"
+    holds "$work/$1.json" '[.cases[].rounds | length] | add > 0'
+    holds "$work/$1.json" 'all(.cases[]; .status == "done" or .status == "not_reached")'
+}
 start partial
-wait_rounds "$work/partial.json.journal" 8
-kill -INT "$pid"
-rc=0
-wait "$pid" || rc=$?
-[ "$rc" -eq 130 ] || fail "exit $rc after SIGINT instead of 130"
-no_worker
-strict "$work/partial.json"
-holds "$work/partial.json" '[.cases[].rounds | length] | add > 0'
+interrupted partial INT "$pid"
+start closed
+interrupted closed HUP "-$pid"

@@ -29,5 +29,15 @@ for kib in "$least" $((least + 20000)) $((least + 60000)); do
     *) fail "exit $rc under $kib KiB" ;;
     esac
 done
+# What the refusal asks for is enough, also where every thread of a library takes its buffer and the cases theirs.
+expect 3 limited "$((least + 20000))" "$ASSAY" run "${small[@]}" --rounds 1 --out "$work/asked.json"
+mib=$(sed -nE 's/.* needs ([0-9]+) MiB .*/\1/p' "$work/err")
+[ -n "$mib" ] || fail "the refusal does not say how much is needed"
+for extra in 8 64 300; do
+    expect 0 limited $(((mib + extra) * 1024)) "$ASSAY" run --suite matmul,memcpy --device cpu --ceilings off --quiet \
+        --rounds 1 --filter '(openblas/n:256|libc/bytes:33554432)/threads:all/dev' --out "$work/asked$extra.json"
+    holds "$work/asked$extra.json" '[.cases[] | select(.variant == "openblas") | .status] == ["done"]'
+    holds "$work/asked$extra.json" '[.cases[] | select(.variant == "libc") | .status] - ["done", "not_reached"] == []'
+done
 # Ample room: as without a limit.
-expect 0 limited $((least + 4000000)) "$ASSAY" run "${small[@]}" --rounds 1 --out "$work/ample.json"
+expect 0 limited $((mib * 1024 + 4000000)) "$ASSAY" run "${small[@]}" --rounds 1 --out "$work/ample.json"

@@ -82,3 +82,7 @@ holds "$work/out" '[.suites[].name] | index("matmul") != null and index("memcpy"
 printf 'launch/static_plan/chain:64/threads:all/dev:cpu\n' >"$work/named"
 expect 0 "$ASSAY" run --cases "$work/named" --dry-run --out "$work/named.json"
 grep -q '^1 of 1 cases fit' "$work/out" || fail "a named case of profile standard is not taken"
+
+# Nothing is written under a name that promises another format.
+usage 'plain JSON.*gzip' run "${small[@]}" --out "$work/packed.json.gz"
+[ ! -e "$work/packed.json.gz" ] || fail "a refused name was written to"

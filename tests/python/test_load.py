@@ -37,6 +37,17 @@ def test_same_case_on_two_machines_has_one_key():
     assert len(left) == sum(c.kind == "cpu" for c in load(GPU).cases)
 
 
+def test_axis_that_a_later_version_adds_keeps_the_key(document, save):
+    before = {c.key for c in load(GPU).cases}
+    for suite in document["plan"]["catalogue"]["suites"]:
+        suite["axes"].append(dict(suite["axes"][-1], name="added", default="usual"))
+    for case in document["cases"]:
+        case["parameters"]["added"] = "usual"
+    assert {c.key for c in load(save(document)).cases} == before
+    document["cases"][0]["parameters"]["added"] = "other"
+    assert len({c.key for c in load(save(document)).cases} - before) == 1
+
+
 BROKEN = {
     "empty file": "",
     "not json": "{",

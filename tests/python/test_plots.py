@@ -375,3 +375,23 @@ def test_negative_rest_is_drawn():
         figure = drawings(from_document("back.json", document))["inference_waterfall"].make(style.WIDE)
         figure.canvas.draw()
         assert any("-2%" in text for text, _ in _texts(figure))
+
+
+def test_labels_of_a_waterfall_keep_off_bars_floors_and_names():
+    """Also where a pass with instruments was much quicker than the series, and floors are longer than their stages."""
+    document = model.suites_document()
+    for case in document["cases"]:
+        for part in case["parts"] or []:
+            if part.get("floor_ns"):
+                part["floor_ns"] *= 1.4
+        if case["parts"]:
+            case["breakdown"]["series_ns"] *= 3
+    with style.plotting("en"):
+        figure = drawings(from_document("quick_pass.json", document))["inference_waterfall"].make(style.WIDE)
+        figure.canvas.draw()
+        for ax in figure.axes:
+            window, bars = ax.get_window_extent(), [b.get_window_extent() for b in ax.patches]
+            for text in ax.texts:
+                box = text.get_window_extent()
+                assert box.x0 >= window.x0 - 1 and box.x1 <= window.x1 + 1, text.get_text()
+                assert not any(b.width > 2 and b.overlaps(box) for b in bars), text.get_text()

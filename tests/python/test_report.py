@@ -21,7 +21,7 @@ import browser
 from conftest import CPU, GPU, ODD, ROOT
 
 ALL = ("en", "zh", "odd", "empty", "cpu", "two")
-VOID = {"meta", "link", "br", "hr", "img", "input"}
+VOID = {"meta", "link", "br", "hr", "img", "input", "wbr"}
 
 
 def _html(folder: Path) -> str:
@@ -385,3 +385,9 @@ def test_page_prints(pages, tmp_path):
     pdf = browser.print_pdf(pages["en"] / "report.html", tmp_path).read_bytes()
     assert pdf.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 3
+
+
+def test_page_names_the_command_that_measures_its_result_again(pages):
+    html = _html(pages["cpu"])
+    assert f"assay reproduce {CPU.name}" in Page(html).text
+    assert "/<wbr>" in html
