@@ -1,4 +1,5 @@
 /* The assay command: the tables of what this binary offers. A new suite is one line here. */
+#include "../kernels/matmul/openblas.h"
 #include "suites.h"
 
 #ifdef ASSAY_CUDA
@@ -49,4 +50,7 @@ static const as_registry registry = {
     .catalogue = as_suites_catalogue,
 };
 
-int main(int argc, char **argv) { return as_main(argc, argv, &registry); }
+int main(int argc, char **argv) {
+    as_openblas_choose_core(); /* for the workers */
+    return as_main(argc, argv, &registry);
+}

@@ -1,5 +1,6 @@
 /* The host's reference of a matrix product by element type: layout of B, widening, and the bound that it gives. */
 #include "kernels/matmul/matmul.h"
+#include "kernels/matmul/openblas.h"
 #include "suites/suites.h"
 
 #include <setjmp.h>
@@ -87,8 +88,24 @@ static void unknown_types_have_no_row(void **state) {
     assert_string_equal(as_matmul_type_named("s8")->name, "s8");
 }
 
+/* A reference that took an older machine's kernels is set right; one that knew the machine, or the user, is left alone. */
+static void the_reference_uses_what_the_machine_has(void **state) {
+    (void)state;
+    assert_string_equal(as_openblas_better_core("Prescott", AS_ISA_AVX512), "SkylakeX");
+    assert_string_equal(as_openblas_better_core("Sandybridge", AS_ISA_AVX2), "Haswell");
+    assert_null(as_openblas_better_core("Prescott", AS_ISA_BASE));
+    assert_null(as_openblas_better_core("Haswell", AS_ISA_AVX2));
+    assert_null(as_openblas_better_core("ZEN", AS_ISA_AVX512));
+    assert_null(as_openblas_better_core("SkylakeX", AS_ISA_AVX512));
+    setenv("OPENBLAS_CORETYPE", "Nehalem", 1);
+    as_openblas_choose_core();
+    assert_string_equal(getenv("OPENBLAS_CORETYPE"), "Nehalem");
+    unsetenv("OPENBLAS_CORETYPE");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_reference_uses_what_the_machine_has),
         cmocka_unit_test(references_by_type),
         cmocka_unit_test(unknown_types_have_no_row),
     };
