@@ -110,8 +110,9 @@ as_status as_journal_create(as_journal *j, const char *result_path, const json_t
     const int rc = posix_fallocate(j->fd, 0, room);
     if (rc == 0 && ftruncate(j->fd, 0) != 0)
         return as_fail_code(e, AS_EENV, errno, "%s: cannot truncate: %s", j->path, strerror(errno));
-    as_status s =
-        rc == ENOSPC ? as_fail_code(e, AS_EENV, rc, "--out %s: no space; " REMEDY, result_path) : append(j, header, e);
+    as_status s = rc == ENOSPC
+                      ? as_fail_code(e, AS_EENV, rc, "--out %s: less than 4 MiB are free there; " REMEDY, result_path)
+                      : append(j, header, e);
     if (s != AS_OK)
         unlink(j->path);
     return s;
